@@ -1,0 +1,236 @@
+//! The replica: the cluster as a value at a position.
+//!
+//! Everything about one member is in one [`Member`], everything about one join in flight in one
+//! [`Join`]; the maps that people see (`pairs`, `prepared`, `accepted`, `peer-state`) are views of
+//! these. Trees are persistent, so a replica is cloned in constant time and old ones can be kept.
+//!
+//! The questions are here; the changes are in [`ring`] and [`joins`](self) and are made by
+//! commands only. What must always hold is in [`laws`].
+
+mod joins;
+pub mod laws;
+mod ring;
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{id::PeerId, tree::Tree};
+
+/// How many members a cluster may have unless `configure-cluster` says otherwise.
+pub const PEERS_MAX: u32 = 100_000;
+
+/// The cluster as a value.
+#[derive(Clone, Debug, Default)]
+pub struct Replica {
+    /// `None` until configured or until the first join, which settles it for good.
+    pub(crate) join_protocol: Option<JoinProtocol>,
+    pub(crate) job_scheduler: JobScheduler,
+    pub(crate) limits: Limits,
+    pub(crate) members: Tree<PeerId, Member>,
+    /// Members in the order in which they joined.
+    pub(crate) seats: Tree<u64, PeerId>,
+    /// Joins in flight, by the member at which the joiner is stitched in.
+    pub(crate) joins: Tree<PeerId, Join>,
+    /// Joiner to anchor: `joins` the other way round.
+    pub(crate) anchors: Tree<PeerId, PeerId>,
+    /// The members at which a joiner could be stitched in now. Kept, not computed: choosing the
+    /// k-th of ten thousand must not walk over all of them.
+    pub(crate) free: Tree<PeerId, ()>,
+}
+
+/// How a peer joins; one per cluster, settled once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum JoinProtocol {
+    /// The joiner watches the subject, then the subject's watcher switches to the joiner.
+    TwoPhase,
+    /// The observer watches the joiner, then the joiner watches whom the observer watched.
+    #[default]
+    ThreePhase,
+}
+
+/// How peers are shared out among jobs; may be changed at any time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum JobScheduler {
+    /// The oldest job takes all it can use.
+    Greedy,
+    /// Every job gets about as many peers as any other.
+    #[default]
+    RoundRobin,
+    /// Every job gets the share it asked for.
+    Percentage,
+}
+
+/// What an operator may bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Limits {
+    /// Members and joiners together.
+    pub peers_max: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { peers_max: PEERS_MAX }
+    }
+}
+
+/// One fully joined peer.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    /// Whom it watches; `None` in a cluster of one.
+    pub(crate) watches: Option<PeerId>,
+    /// Who watches it; `None` in a cluster of one.
+    pub(crate) watched_by: Option<PeerId>,
+    /// Its place in the join order.
+    pub(crate) seat: u64,
+}
+
+/// A join in flight.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Join {
+    pub(crate) joiner: PeerId,
+    pub(crate) phase: Phase,
+}
+
+/// How far a join is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Its anchor is chosen.
+    Prepared,
+    /// It has been notified and waits for `accept-join-cluster`.
+    Accepted,
+}
+
+impl Replica {
+    /// The empty cluster.
+    pub fn new() -> Replica {
+        Replica::default()
+    }
+
+    /// The empty cluster, with its join protocol and scheduler settled if given.
+    pub fn configured(protocol: Option<JoinProtocol>, scheduler: Option<JobScheduler>) -> Replica {
+        Replica {
+            join_protocol: protocol,
+            job_scheduler: scheduler.unwrap_or_default(),
+            ..Replica::default()
+        }
+    }
+
+    /// The protocol by which peers join now.
+    pub fn join_protocol(&self) -> JoinProtocol {
+        self.join_protocol.unwrap_or_default()
+    }
+
+    /// How peers are shared out among jobs.
+    pub fn job_scheduler(&self) -> JobScheduler {
+        self.job_scheduler
+    }
+
+    /// How many peers are fully joined.
+    pub fn n_peers(&self) -> usize {
+        self.members.len()
+    }
+
+    /// How many peers are fully joined or being stitched in.
+    pub fn n_present(&self) -> usize {
+        self.members.len() + self.anchors.len()
+    }
+
+    /// The fully joined peers, in join order.
+    pub fn peers(&self) -> impl Iterator<Item = &PeerId> {
+        self.seats.values()
+    }
+
+    /// The fully joined peers, in the order of their ids.
+    pub fn peers_by_id(&self) -> impl Iterator<Item = &PeerId> {
+        self.members.keys()
+    }
+
+    /// Whether `peer` is fully joined.
+    pub fn is_member(&self, peer: &PeerId) -> bool {
+        self.members.contains(peer)
+    }
+
+    /// Whether `peer` is being stitched in.
+    pub fn is_joining(&self, peer: &PeerId) -> bool {
+        self.anchors.contains(peer)
+    }
+
+    /// Who watches whom, by watcher. Empty for a cluster of one.
+    pub fn pairs(&self) -> impl Iterator<Item = (&PeerId, &PeerId)> {
+        self.members.iter().filter_map(|(peer, member)| Some((peer, member.watches.as_ref()?)))
+    }
+
+    /// The joins in `phase` as people see them: observer to joiner in three phases, joiner to
+    /// subject in two.
+    pub fn joins_in(&self, phase: Phase) -> BTreeMap<&PeerId, &PeerId> {
+        let joins = self.joins.iter().filter(|(_, join)| join.phase == phase);
+        match self.join_protocol() {
+            JoinProtocol::ThreePhase => joins.map(|(at, join)| (at, &join.joiner)).collect(),
+            JoinProtocol::TwoPhase => joins.map(|(at, join)| (&join.joiner, at)).collect(),
+        }
+    }
+
+    /// Everyone whose death `me` must report, as it follows from the cluster alone.
+    ///
+    /// Derived after every entry rather than edited by each command: a watch that some command
+    /// forgot to move is a death that nobody sees.
+    pub fn watches(&self, me: &PeerId) -> BTreeSet<PeerId> {
+        let mut watched = BTreeSet::new();
+        if let Some(member) = self.members.get(me) {
+            watched.extend(member.watches.clone());
+            let stitching = match self.join_protocol() {
+                JoinProtocol::ThreePhase => me,
+                JoinProtocol::TwoPhase => self.successor(me),
+            };
+            watched.extend(self.joins.get(stitching).map(|join| join.joiner.clone()));
+        }
+        if let Some(anchor) = self.anchors.get(me) {
+            // The joiner watches its anchor as well: if that dies before the join is through,
+            // nobody else may be there to report it.
+            watched.insert(anchor.clone());
+            if self.join_protocol() == JoinProtocol::ThreePhase {
+                watched.insert(self.successor(anchor).clone());
+            }
+        }
+        watched.remove(me);
+        watched
+    }
+}
+
+/// Equal clusters look the same from outside; how seats are numbered is nobody's business.
+impl PartialEq for Replica {
+    fn eq(&self, other: &Self) -> bool {
+        self.join_protocol == other.join_protocol
+            && self.job_scheduler == other.job_scheduler
+            && self.limits == other.limits
+            && self.peers().eq(other.peers())
+            && self.pairs().eq(other.pairs())
+            && self.joins == other.joins
+    }
+}
+
+impl Eq for Replica {}
+
+impl fmt::Display for JoinProtocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            JoinProtocol::TwoPhase => "two-phase",
+            JoinProtocol::ThreePhase => "three-phase",
+        })
+    }
+}
+
+impl fmt::Display for JobScheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            JobScheduler::Greedy => "greedy",
+            JobScheduler::RoundRobin => "round-robin",
+            JobScheduler::Percentage => "percentage",
+        })
+    }
+}

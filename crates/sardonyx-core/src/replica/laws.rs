@@ -1,0 +1,125 @@
+//! What holds of every replica, whatever the log says. Checked after every entry in every test.
+
+use alloc::{collections::BTreeSet, format, string::String};
+use core::fmt;
+
+use super::Replica;
+
+/// A law that does not hold, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// The name of the law.
+    pub law: &'static str,
+    /// What was found instead.
+    pub found: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.law, self.found)
+    }
+}
+
+impl core::error::Error for Broken {}
+
+type Law = fn(&Replica) -> Result<(), String>;
+
+/// Every law by name. A new one is added here and is then checked everywhere.
+pub const LAWS: &[(&str, Law)] = &[
+    ("ring-is-one-cycle", ring_is_one_cycle),
+    ("links-agree", links_agree),
+    ("seats-are-the-members", seats_are_the_members),
+    ("anchors-are-members-and-joiners-are-not", anchors_are_members_and_joiners_are_not),
+    ("a-joiner-joins-once", a_joiner_joins_once),
+    ("free-is-who-could-take-a-joiner", free_is_who_could_take_a_joiner),
+    ("members-stay-within-the-limit", members_stay_within_the_limit),
+];
+
+/// The first law that `replica` breaks, if any.
+pub fn check(replica: &Replica) -> Result<(), Broken> {
+    for (law, holds) in LAWS {
+        holds(replica).map_err(|found| Broken { law, found })?;
+    }
+    Ok(())
+}
+
+fn ensure(holds: bool, found: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(found()) }
+}
+
+/// With two or more members, following the pairs from any of them visits all and comes back.
+fn ring_is_one_cycle(replica: &Replica) -> Result<(), String> {
+    if replica.n_peers() < 2 {
+        return ensure(replica.pairs().next().is_none(), || "a pair without two members".into());
+    }
+    let Some(start) = replica.peers_by_id().next() else { return Ok(()) };
+    let mut visited = BTreeSet::new();
+    let mut at = start;
+    while visited.insert(at) {
+        let next = replica.members.get(at).and_then(|member| member.watches.as_ref());
+        at = next.ok_or_else(|| format!("{at} watches nobody, or is no member"))?;
+    }
+    ensure(at == start && visited.len() == replica.n_peers(), || {
+        format!("from {start} the ring visits {} of {} members", visited.len(), replica.n_peers())
+    })
+}
+
+/// Who watches me is who says to watch me.
+fn links_agree(replica: &Replica) -> Result<(), String> {
+    for (watcher, watched) in replica.pairs() {
+        let back = replica.members.get(watched).and_then(|member| member.watched_by.as_ref());
+        ensure(back == Some(watcher), || {
+            format!("{watcher} watches {watched}, which is watched by {back:?}")
+        })?;
+    }
+    Ok(())
+}
+
+/// The join order lists every member once.
+fn seats_are_the_members(replica: &Replica) -> Result<(), String> {
+    ensure(replica.seats.len() == replica.n_peers(), || {
+        format!("{} seats for {} members", replica.seats.len(), replica.n_peers())
+    })?;
+    for (seat, peer) in replica.seats.iter() {
+        let sits = replica.members.get(peer).map(|member| member.seat);
+        ensure(sits == Some(*seat), || format!("{peer} has seat {seat} but sits at {sits:?}"))?;
+    }
+    Ok(())
+}
+
+/// A join goes from somebody outside to somebody inside.
+fn anchors_are_members_and_joiners_are_not(replica: &Replica) -> Result<(), String> {
+    for (anchor, join) in replica.joins.iter() {
+        ensure(replica.is_member(anchor), || format!("{anchor} stitches but is no member"))?;
+        ensure(!replica.is_member(&join.joiner), || format!("{} joins twice", join.joiner))?;
+    }
+    Ok(())
+}
+
+/// A joiner is in one phase, at one anchor.
+fn a_joiner_joins_once(replica: &Replica) -> Result<(), String> {
+    ensure(replica.joins.len() == replica.anchors.len(), || {
+        format!("{} joins but {} joiners", replica.joins.len(), replica.anchors.len())
+    })?;
+    for (joiner, anchor) in replica.anchors.iter() {
+        let at_anchor = replica.joins.get(anchor).map(|join| &join.joiner);
+        ensure(at_anchor == Some(joiner), || {
+            format!("{joiner} joins at {anchor}, which takes {at_anchor:?}")
+        })?;
+    }
+    Ok(())
+}
+
+/// The kept candidates are the computed ones.
+fn free_is_who_could_take_a_joiner(replica: &Replica) -> Result<(), String> {
+    let kept: BTreeSet<_> = replica.free.keys().collect();
+    let computed: BTreeSet<_> =
+        replica.peers_by_id().filter(|peer| replica.is_candidate(peer)).collect();
+    ensure(kept == computed, || format!("kept {kept:?}, computed {computed:?}"))
+}
+
+/// `configure-cluster` refuses a limit below what is there, and joins stop at the limit.
+fn members_stay_within_the_limit(replica: &Replica) -> Result<(), String> {
+    let (present, max) = (replica.n_present(), replica.limits.peers_max as usize);
+    ensure(present <= max, || format!("{present} members and joiners, {max} allowed"))
+}
