@@ -68,10 +68,10 @@ pub fn diff(old: &Replica, new: &Replica) -> Diff {
     if !old.members.same(&new.members) {
         diff.joined = new.peers().filter(|peer| !old.is_member(peer)).cloned().collect();
         diff.left = old.peers().filter(|peer| !new.is_member(peer)).cloned().collect();
-        diff.pairs = changes(old.pairs().collect(), new.pairs().collect());
+        diff.pairs = changes(&old.pairs().collect(), &new.pairs().collect());
     }
     if !old.joins.same(&new.joins) {
-        let joins = |phase| changes(old.joins_in(phase), new.joins_in(phase));
+        let joins = |phase| changes(&old.joins_in(phase), &new.joins_in(phase));
         diff.prepared = joins(Phase::Prepared);
         diff.accepted = joins(Phase::Accepted);
     }
@@ -79,13 +79,13 @@ pub fn diff(old: &Replica, new: &Replica) -> Diff {
 }
 
 fn changes<K: Ord + Clone, V: Clone + PartialEq>(
-    old: BTreeMap<&K, &V>,
-    new: BTreeMap<&K, &V>,
+    old: &BTreeMap<&K, &V>,
+    new: &BTreeMap<&K, &V>,
 ) -> Changes<K, V> {
     let keys: BTreeSet<_> = old.keys().chain(new.keys()).copied().collect();
     let change = |key: &K| {
         let value = |map: &BTreeMap<&K, &V>| map.get(key).map(|value| (*value).clone());
-        Some((key.clone(), Change::between(value(&old), value(&new))?))
+        Some((key.clone(), Change::between(value(old), value(new))?))
     };
     keys.into_iter().filter_map(change).collect()
 }

@@ -24,6 +24,7 @@ pub mod mutant;
 mod mutant;
 pub mod peer;
 pub mod reaction;
+pub mod rehearse;
 pub mod replica;
 mod show;
 pub mod tree;

@@ -140,6 +140,14 @@ impl Replica {
         self.members.len() + self.anchors.len()
     }
 
+    /// The bytes that this replica occupies by itself, ids included once.
+    pub fn bytes(&self) -> usize {
+        let ids = self.members.keys().chain(self.anchors.keys());
+        let text: usize = ids.map(|id| id.as_str().len() + 2 * size_of::<usize>()).sum();
+        let trees = self.members.bytes() + self.seats.bytes() + self.free.bytes();
+        size_of::<Replica>() + text + trees + self.joins.bytes() + self.anchors.bytes()
+    }
+
     /// The fully joined peers, in join order.
     pub fn peers(&self) -> impl Iterator<Item = &PeerId> {
         self.seats.values()
@@ -148,6 +156,11 @@ impl Replica {
     /// The fully joined peers, in the order of their ids.
     pub fn peers_by_id(&self) -> impl Iterator<Item = &PeerId> {
         self.members.keys()
+    }
+
+    /// The fully joined peer with `rank` others before it, by id.
+    pub fn peer_at(&self, rank: usize) -> Option<&PeerId> {
+        self.members.nth(rank).map(|(peer, _)| peer)
     }
 
     /// Whether `peer` is fully joined.

@@ -63,12 +63,7 @@ impl Replica {
     }
 
     /// Gives `peer` the last place in the join order.
-    pub(crate) fn seat(
-        &mut self,
-        peer: &PeerId,
-        watches: Option<PeerId>,
-        watched_by: Option<PeerId>,
-    ) {
+    fn seat(&mut self, peer: &PeerId, watches: Option<PeerId>, watched_by: Option<PeerId>) {
         let seat = self.seats.last().map_or(0, |(last, _)| last + 1);
         self.seats.insert(seat, peer.clone());
         self.members.insert(peer.clone(), Member { watches, watched_by, seat });

@@ -12,7 +12,8 @@ use serde::Deserialize;
 
 use crate::{
     id::PeerId,
-    replica::{JobScheduler, Join, JoinProtocol, Limits, Phase, Replica, laws},
+    replica::{JobScheduler, Join, JoinProtocol, Limits, Member, Phase, Replica, laws},
+    tree::Tree,
 };
 
 /// Why a text is not a replica.
@@ -71,31 +72,39 @@ pub fn replica_from_json(text: &str) -> Result<Replica, BadOrigin> {
             return Err(BadOrigin(format!("peer-state names {peer}, which is not in peers")));
         }
     }
-    let members: Vec<_> = replica.peers().cloned().collect();
-    members.iter().for_each(|peer| replica.refresh_free(peer));
+    let free = replica.peers_by_id().filter(|peer| replica.is_candidate(peer));
+    replica.free = Tree::from_growing(free.map(|peer| (peer.clone(), ())).collect());
     laws::check(&replica).map_err(|broken| BadOrigin(format!("no such cluster: {broken}")))?;
     Ok(replica)
 }
 
+/// Seats the members in the order given and links them, sharing one copy of each id.
 fn seat_members(replica: &mut Replica, form: &ReplicaForm) -> Result<(), BadOrigin> {
+    let mut by_id: Vec<_> = form.peers.iter().zip(0_u64..).collect();
+    by_id.sort();
+    if let Some(twice) = by_id.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        return Err(BadOrigin(format!("peers names {} twice", twice[0].0)));
+    }
+    let find = |id: &PeerId| {
+        let found = by_id.binary_search_by(|(peer, _)| (*peer).cmp(id));
+        found.map_err(|_| BadOrigin(format!("pairs names {id}, which is not in peers")))
+    };
+    let member = |seat| Member { watches: None, watched_by: None, seat };
+    let mut members: Vec<_> = by_id.iter().map(|(_, seat)| member(*seat)).collect();
     let in_order = || {
         let after = form.peers.iter().cycle().skip(1);
-        let pairs = form.peers.iter().zip(after).filter(|(peer, next)| peer != next);
-        pairs.map(|(peer, next)| (peer.clone(), next.clone())).collect()
+        form.peers.iter().zip(after).filter(|(peer, next)| peer != next).collect()
     };
-    let pairs = form.pairs.clone().unwrap_or_else(in_order);
-    let watched_by: BTreeMap<_, _> = pairs.iter().map(|(peer, next)| (next, peer)).collect();
-    for peer in &form.peers {
-        if replica.is_member(peer) {
-            return Err(BadOrigin(format!("peers names {peer} twice")));
-        }
-        let watcher = watched_by.get(peer).map(|watcher| (*watcher).clone());
-        replica.seat(peer, pairs.get(peer).cloned(), watcher);
+    let pairs: Vec<_> = form.pairs.as_ref().map_or_else(in_order, |it| it.iter().collect());
+    for (watcher, watched) in pairs {
+        let (from, to) = (find(watcher)?, find(watched)?);
+        members[from].watches = Some(by_id[to].0.clone());
+        members[to].watched_by = Some(by_id[from].0.clone());
     }
-    match pairs.keys().find(|peer| !replica.is_member(peer)) {
-        Some(peer) => Err(BadOrigin(format!("pairs names {peer}, which is not in peers"))),
-        None => Ok(()),
-    }
+    let ids = by_id.iter().map(|(peer, _)| (*peer).clone());
+    replica.members = Tree::from_growing(ids.zip(members).collect());
+    replica.seats = Tree::from_growing((0..).zip(form.peers.iter().cloned()).collect());
+    Ok(())
 }
 
 fn add_joins(

@@ -1,0 +1,4 @@
+//! The program from the outside.
+
+mod program;
+mod replay;
