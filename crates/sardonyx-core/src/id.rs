@@ -138,7 +138,7 @@ macro_rules! id {
 }
 
 id! {
-    /// A virtual peer. Fresh at every boot, so a restarted peer never answers for its past.
+    /// A virtual peer. Every boot takes a new one, so nobody is held to what an earlier life said.
     PeerId
 }
 id! {
@@ -158,7 +158,7 @@ id! {
 pub struct Position(pub u64);
 
 impl Position {
-    /// The index that every peer picks among `count` candidates. `None` when there is none.
+    /// The index that all peers agree on among `count` candidates, as if it had been drawn by lot.
     pub fn pick(self, count: usize) -> Option<usize> {
         self.0.checked_rem(count as u64).map(|index| index as usize)
     }

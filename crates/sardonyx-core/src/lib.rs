@@ -26,6 +26,7 @@ pub mod peer;
 pub mod reaction;
 pub mod rehearse;
 pub mod replica;
+pub mod scheduler;
 mod show;
 pub mod tree;
 pub mod wire;

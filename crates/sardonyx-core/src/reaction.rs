@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use crate::{
     command::{
         AbortJoinCluster, AcceptJoinCluster, Command, Entry, NotifyJoinCluster, NotifyWatchers,
-        Outcome, Rejected,
+        Outcome, Rejected, VolunteerForTask,
     },
     effect::{Effect, effects},
     id::PeerId,
@@ -36,7 +36,9 @@ pub fn respond(
     me: &PeerId,
 ) -> Response {
     let mut effects = effects(old, new, me);
-    effects.extend(answers(entry, outcome, new, me));
+    if effects != [Effect::Stop] {
+        effects.extend(answers(entry, outcome, new, me));
+    }
     Response { effects, commands: reactions(entry, outcome, old, new, me) }
 }
 
@@ -53,7 +55,23 @@ pub fn reactions(
     if must_abort(entry, outcome, old, new, me) {
         commands.push(AbortJoinCluster { joiner: me.clone() }.into());
     }
+    commands.extend(volunteers(old, new, me));
     commands
+}
+
+/// A volunteer, if the plan moves `me` and did not do so before, or moved it elsewhere.
+fn volunteers(old: &Replica, new: &Replica, me: &PeerId) -> Option<Command> {
+    if new.jobs.is_empty() || !new.is_member(me) {
+        return None;
+    }
+    let goes_to = |replica: &Replica| replica.plan().moves.get(me).map(|to| replica.names_of(*to));
+    let now = goes_to(new)?;
+    (goes_to(old).as_ref() != Some(&now)).then(|| volunteer(me))
+}
+
+/// What `me` says when the plan moves it.
+pub(crate) fn volunteer(me: &PeerId) -> Command {
+    VolunteerForTask { peers: Vec::from([me.clone()]) }.into()
 }
 
 /// What the cluster waits for `me` to say. A peer has at most one duty: a member stitches one
@@ -123,7 +141,13 @@ fn must_abort(entry: &Entry, outcome: &Outcome, old: &Replica, new: &Replica, me
         | Command::AcceptJoinCluster(_)
         | Command::AbortJoinCluster(_)
         | Command::LeaveCluster(_)
-        | Command::PeerGc(_) => was_forgotten,
+        | Command::PeerGc(_)
+        | Command::SubmitJob(_)
+        | Command::VolunteerForTask(_)
+        | Command::SealTask(_)
+        | Command::CompleteTask(_)
+        | Command::KillJob(_)
+        | Command::Gc(_) => was_forgotten,
     }
 }
 
@@ -152,7 +176,13 @@ fn answers(entry: &Entry, outcome: &Outcome, new: &Replica, me: &PeerId) -> Vec<
         | Command::AcceptJoinCluster(_)
         | Command::AbortJoinCluster(_)
         | Command::LeaveCluster(_)
-        | Command::PeerGc(_) => Vec::new(),
+        | Command::PeerGc(_)
+        | Command::SubmitJob(_)
+        | Command::VolunteerForTask(_)
+        | Command::SealTask(_)
+        | Command::CompleteTask(_)
+        | Command::KillJob(_)
+        | Command::Gc(_) => Vec::new(),
     }
 }
 

@@ -1,10 +1,11 @@
 //! Logs full of garbage: whatever a client can write, every law holds and nothing panics.
 
 use sardonyx_core::{
-    Command, Entry, JobScheduler, JoinProtocol, PeerId, Position, Replica, apply,
+    Command, Entry, JobId, JobScheduler, JoinProtocol, PeerId, Position, Replica, TaskId, apply,
     command::{
-        AbortJoinCluster, AcceptJoinCluster, ConfigureCluster, LeaveCluster, NotifyJoinCluster,
-        NotifyWatchers, PeerGc, PrepareJoinCluster,
+        AbortJoinCluster, AcceptJoinCluster, CompleteTask, ConfigureCluster, Gc, JobText, KillJob,
+        LeaveCluster, NotifyJoinCluster, NotifyWatchers, PeerGc, PrepareJoinCluster, SealTask,
+        SubmitJob, VolunteerForTask,
     },
     laws, reactions, respond, wire,
 };
@@ -70,16 +71,57 @@ fn one_log(seed: u64) -> u64 {
 pub fn any_command(rng: &mut Rng) -> Command {
     let joiner = any_peer(rng);
     let (observer, subject) = (any_peer(rng), any_peer(rng));
-    match rng.below(20) {
+    match rng.below(40) {
         0 => any_configuration(rng).into(),
-        1..=9 => PrepareJoinCluster { joiner }.into(),
-        10 => NotifyJoinCluster { joiner, observer, subject }.into(),
-        11 => NotifyWatchers { joiner, observer, subject }.into(),
-        12 => AcceptJoinCluster { joiner, observer, subject }.into(),
-        13 => AbortJoinCluster { joiner }.into(),
-        14..=18 => LeaveCluster { peer: joiner }.into(),
-        _ => PeerGc { peer: joiner }.into(),
+        1..=12 => PrepareJoinCluster { joiner }.into(),
+        13 => NotifyJoinCluster { joiner, observer, subject }.into(),
+        14 => NotifyWatchers { joiner, observer, subject }.into(),
+        15 => AcceptJoinCluster { joiner, observer, subject }.into(),
+        16 => AbortJoinCluster { joiner }.into(),
+        17..=22 => LeaveCluster { peer: joiner }.into(),
+        23 => PeerGc { peer: joiner }.into(),
+        24..=28 => any_job(rng).into(),
+        29..=31 => VolunteerForTask { peers: vec![joiner, observer, subject] }.into(),
+        32..=34 => SealTask { peer: joiner, job: any_job_id(rng), task: any_task(rng) }.into(),
+        35..=37 => CompleteTask { peer: joiner, job: any_job_id(rng), task: any_task(rng) }.into(),
+        38 => KillJob { job: any_job_id(rng), reason: String::new() }.into(),
+        _ => Gc { caller: joiner }.into(),
     }
+}
+
+fn any_job_id(rng: &mut Rng) -> JobId {
+    JobId::new(["j1", "j2", "j3", "j4", "j5"][rng.below(5)]).unwrap()
+}
+
+fn any_task(rng: &mut Rng) -> TaskId {
+    TaskId::new(["t1", "t2", "t3"][rng.below(3)]).unwrap()
+}
+
+fn any_job(rng: &mut Rng) -> SubmitJob {
+    let tasks: Vec<_> = (0..rng.below(4)).map(|_| any_task(rng)).collect();
+    let number = |rng: &mut Rng| match rng.chance(40) {
+        true => rng.below(5).to_string(),
+        false => "null".into(),
+    };
+    let percentage = |rng: &mut Rng| match rng.chance(60) {
+        true => format!("{}.{}", rng.below(103), rng.below(1_000)),
+        false => "null".into(),
+    };
+    let entries: Vec<_> = ["t1", "t2", "t3"]
+        .iter()
+        .map(|task| {
+            let (min, max, share) = (number(rng), number(rng), percentage(rng));
+            format!(r#""{task}":{{"min-peers":{min},"max-peers":{max},"percentage":{share}}}"#)
+        })
+        .collect();
+    let scheduler = ["greedy", "round-robin", "percentage", "bogus"][rng.below(4)];
+    let (share, covered) = (percentage(rng), rng.chance(30));
+    let catalog = entries.join(",");
+    let job = format!(
+        r#"{{"task-scheduler":"{scheduler}","percentage":{share},
+            "partial-coverage-protection":{covered},"catalog":{{{catalog}}}}}"#
+    );
+    SubmitJob { id: any_job_id(rng), job: JobText::new(&job), tasks }
 }
 
 fn any_peer(rng: &mut Rng) -> PeerId {
@@ -93,6 +135,8 @@ fn any_configuration(rng: &mut Rng) -> ConfigureCluster {
         job_scheduler: rng.chance(50).then(|| *rng.pick(&schedulers)),
         join_protocol: rng.chance(50).then(|| *rng.pick(&protocols)),
         peers_max: rng.chance(50).then(|| rng.below(12) as u32),
+        jobs_max: rng.chance(30).then(|| rng.below(6) as u32),
+        outcomes_max: rng.chance(30).then(|| rng.below(4) as u32),
     }
 }
 

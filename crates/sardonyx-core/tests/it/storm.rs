@@ -310,6 +310,10 @@ impl World {
                 Effect::Probe(id) if self.pulses.contains(&id) => {}
                 Effect::Probe(id) => node.gone.push_back(id),
                 Effect::BackOff => node.timer_runs = true,
+                Effect::StopTask(_)
+                | Effect::StartTask(_)
+                | Effect::SealTask(_)
+                | Effect::TrimLog(_) => {}
                 Effect::Stop => node.is_alive = false,
             }
         }
