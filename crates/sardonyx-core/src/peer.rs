@@ -15,7 +15,7 @@ use crate::{
     },
     effect::{Effect, effects},
     id::{PeerId, Position},
-    reaction::{Duty, Response, respond, volunteer},
+    reaction::{Response, owed, respond},
     replica::Replica,
 };
 
@@ -214,11 +214,7 @@ impl Peer {
         let kept = new.watches(&self.id).into_iter().map(Effect::Watch);
         let kept: Vec<_> = kept.filter(|watch| !all.contains(watch)).collect();
         all.extend(kept);
-        let mut commands = Vec::new();
-        commands.extend(Duty::of(new, &self.id).map(|duty| duty.command(new, &self.id)));
-        if !new.jobs.is_empty() && new.plan().moves.contains(&self.id) {
-            commands.push(volunteer(&self.id));
-        }
+        let mut commands = owed(new, &self.id);
         if !new.is_member(&self.id) && !new.is_joining(&self.id) {
             // Our prepare may lie before or behind us; aborting makes both the same.
             commands.push(AbortJoinCluster { joiner: self.id.clone() }.into());

@@ -10,7 +10,7 @@ use crate::{
     command::{Command, Entry, Outcome, apply},
     effect::Effect,
     id::{PeerId, Position},
-    reaction::{Response, respond},
+    reaction::{Response, owed, respond},
     replica::Replica,
 };
 
@@ -24,6 +24,8 @@ pub struct Rehearsal {
     replica: Replica,
     /// Those who asked to join and are not in yet, in the order in which they came.
     outside: Vec<PeerId>,
+    /// Nothing was played yet, so nothing was said yet of what is owed.
+    is_fresh: bool,
 }
 
 /// What came of one entry.
@@ -52,10 +54,10 @@ impl core::fmt::Display for NeverSettles {
 impl core::error::Error for NeverSettles {}
 
 impl Rehearsal {
-    /// Everybody who is in `replica`, or half in, lives.
+    /// Everybody who is in `replica`, or half in, lives, and has said nothing yet.
     pub fn new(replica: Replica) -> Rehearsal {
         let outside = replica.anchors.keys().cloned().collect();
-        Rehearsal { replica, outside }
+        Rehearsal { replica, outside, is_fresh: true }
     }
 
     /// The cluster now.
@@ -114,7 +116,11 @@ impl Rehearsal {
         let new = &self.replica;
         let outside = self.outside.iter().filter(|peer| !new.is_member(peer));
         for peer in new.peers().chain(outside) {
-            let Response { effects, commands } = respond(entry, &outcome, &old, new, peer);
+            let Response { effects, mut commands } = respond(entry, &outcome, &old, new, peer);
+            if self.is_fresh {
+                let owed = owed(new, peer).into_iter();
+                commands.extend(owed.filter(|it| !commands.contains(it)).collect::<Vec<_>>());
+            }
             if Some(peer) == me {
                 settled.effects.extend(effects);
                 settled.reactions.extend(commands.iter().cloned());
@@ -122,6 +128,7 @@ impl Rehearsal {
             waiting.extend(commands);
         }
         self.outside.retain(|peer| !new.is_member(peer));
+        self.is_fresh = false;
         outcome
     }
 }

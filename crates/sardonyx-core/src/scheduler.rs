@@ -112,10 +112,13 @@ impl<'a> JobView<'a> {
                 let present = task.peers.len();
                 let low = limits.min_peers.map_or(0, |min| min as usize).max(covered);
                 let high = limits.max_peers.map_or(usize::MAX, |max| max as usize);
-                // A task that is being sealed takes nobody new.
-                let high = if task.sealer.is_some() { high.min(present) } else { high };
+                // A task that is being sealed takes nobody new, and needs only its sealer.
+                let (low, high) = match task.sealer {
+                    Some(_) => (low.min(1), high.min(present)),
+                    None => (low, high),
+                };
                 let percentage = limits.percentage.unwrap_or_default().hundredths();
-                let bounds = Bounds { low: low.min(high), high };
+                let bounds = Bounds { low, high };
                 TaskView { index, bounds, percentage, present }
             })
             .collect();
@@ -128,8 +131,11 @@ impl<'a> JobView<'a> {
         self.tasks.iter().map(|task| task.present).sum()
     }
 
-    /// How many of `n` peers each unfinished task gets.
+    /// How many of `n` peers each unfinished task gets. A job gets what covers it, or nothing.
     fn spread(&self, n: usize) -> Vec<usize> {
+        if n == 0 {
+            return alloc::vec![0; self.tasks.len()];
+        }
         match self.job.terms.task_scheduler {
             TaskScheduler::Greedy => greedy::tasks(n, &self.tasks),
             TaskScheduler::RoundRobin => round_robin::tasks(n, &self.tasks),
@@ -142,6 +148,11 @@ impl Replica {
     /// Who should run what. Computed at the first question after a change, then kept.
     pub fn plan(&self) -> Arc<Plan> {
         self.plan.0.get_or_init(|| Box::new(Arc::new(self.compute_plan()))).clone()
+    }
+
+    /// Whether the plan gives `peer` another task than it has.
+    pub fn moves(&self, peer: &PeerId) -> bool {
+        !self.jobs.is_empty() && self.plan().moves.contains(peer)
     }
 
     fn live_jobs(&self) -> Vec<JobView<'_>> {

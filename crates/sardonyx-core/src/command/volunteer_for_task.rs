@@ -45,6 +45,8 @@ fn carry_out(replica: &mut Replica, peer: &PeerId, position: Position) -> bool {
     let mut plan = replica.plan();
     let Some(&target) = plan.moves.get(peer) else { return false };
     let from = replica.slot(peer).map(|slot| Target { job: slot.job, task: slot.task });
+    // A task that loses its sealer takes peers again, so the plan is another one.
+    let was_sealing = replica.is_sealing(peer);
     let counted = |end: Option<Target>| end.map(|end| (end, count(replica, end)));
     let (from, to) = (counted(from), counted(target));
     // The replica lets go of the plan first, so that it is changed in place and not copied.
@@ -54,7 +56,7 @@ fn carry_out(replica: &mut Replica, peer: &PeerId, position: Position) -> bool {
         Some(target) => replica.assign(peer, target.job, target.task, position),
         None => replica.release(peer),
     }
-    if holds {
+    if holds && !was_sealing {
         replica.plan.keep(plan);
     }
     true

@@ -10,7 +10,6 @@ use super::{
 use crate::{
     command::Rejected,
     id::{JobId, PeerId, Position, TaskId},
-    scheduler::Target,
 };
 
 impl Replica {
@@ -46,13 +45,6 @@ impl Replica {
         let Some(slot) = self.slot(peer) else { return false };
         let task = self.jobs.get(&slot.job).and_then(|job| job.tasks.get(slot.task));
         task.and_then(|task| task.sealer.as_ref()) == Some(peer)
-    }
-
-    /// A target in words of the outside, which mean the same in another replica.
-    pub(crate) fn names_of(&self, target: Option<Target>) -> Option<(JobId, TaskId)> {
-        let target = target?;
-        let job = self.jobs.get(&target.job)?;
-        Some((job.id.clone(), job.terms.tasks.get(target.task)?.0.clone()))
     }
 
     /// The place of a live job and of one of its unfinished tasks.

@@ -1,19 +1,24 @@
 //! Who goes where: as few moves as the numbers force.
 //!
-//! Every task keeps those who have been on it longest. Whoever is too many somewhere fills a gap
+//! Every task keeps those who have been on it longest, and its sealer before all others: moving that
+//! one would take back what was granted. Whoever is too many somewhere fills a gap
 //! elsewhere; if that is not enough, the idle do. Gaps are filled job by job and task by task, and
 //! those who fill them go in the order in which they joined.
 //!
 //! Under round robin nobody moves for symmetry: if the present numbers are the planned ones in
 //! another order, they stay. While a plan is being carried out, the present numbers change, and may
-//! come to be such an order by themselves; [`Evenness`] notices, and the plan is made anew.
+//! come to be such an order by themselves, or cease to be; [`Evenness`] notices, and the plan is made
+//! anew.
 
 use alloc::vec::Vec;
 
 use super::{JobView, Plan, Target};
 use crate::{
     id::PeerId,
-    replica::{JobScheduler, Replica, job::TaskScheduler},
+    replica::{
+        JobScheduler, Replica,
+        job::{Task, TaskScheduler},
+    },
     tree::Tree,
 };
 
@@ -34,7 +39,7 @@ impl Replica {
             }
             for (task, count) in view.tasks.iter().zip(counts) {
                 let target = Target { job: view.place, task: task.index };
-                placing.place_task(self, target, &view.job.tasks[task.index].peers, count);
+                placing.place_task(self, target, &view.job.tasks[task.index], count);
             }
         }
         let counts = jobs.iter().zip(counts).map(|(view, count)| (view.place, count)).collect();
@@ -49,10 +54,16 @@ fn keep_if_even(
     planned: Vec<usize>,
     present: &dyn Fn(usize) -> (usize, super::Bounds),
 ) -> (Vec<usize>, Evenness) {
-    let now: Vec<_> = (0..planned.len()).map(|at| present(at).0).collect();
-    if !round_robin || now == planned {
+    if !round_robin {
         return (planned, Evenness::default());
     }
+    let now: Vec<_> = (0..planned.len()).map(|at| present(at).0).collect();
+    let mut even = Evenness {
+        present: mark_all(&now),
+        planned: mark_all(&planned),
+        is_watched: true,
+        is_kept: false,
+    };
     let sorted = |counts: &[usize]| {
         let mut counts = counts.to_vec();
         counts.sort_unstable();
@@ -62,10 +73,10 @@ fn keep_if_even(
         let (n, bounds) = present(at);
         bounds.hold(n) || (n == 0 && planned[at] == 0)
     };
-    if sorted(&now) == sorted(&planned) && (0..now.len()).all(may_stay) {
-        return (now, Evenness::default());
+    if now != planned && sorted(&now) == sorted(&planned) && (0..now.len()).all(may_stay) {
+        even.is_kept = true;
+        return (now, even);
     }
-    let even = Evenness { present: mark_all(&now), planned: mark_all(&planned), is_watched: true };
     (planned, even)
 }
 
@@ -77,6 +88,8 @@ pub(crate) struct Evenness {
     present: u64,
     planned: u64,
     is_watched: bool,
+    /// The present numbers were kept instead of the planned ones.
+    is_kept: bool,
 }
 
 impl Evenness {
@@ -84,8 +97,10 @@ impl Evenness {
         self.present = self.present.wrapping_sub(mark(from)).wrapping_add(mark(to));
     }
 
-    fn is_reached(&self) -> bool {
-        self.is_watched && self.present == self.planned
+    /// Whether a plan made now would take another turn: it would keep what it did not keep, or no
+    /// longer keeps what it kept.
+    fn turns(&self) -> bool {
+        self.is_kept || (self.is_watched && self.present == self.planned)
     }
 }
 
@@ -112,24 +127,20 @@ impl Plan {
     ) -> bool {
         self.moves.remove(peer);
         let job = |end: &Option<(Target, Count)>| end.as_ref().map(|(target, _)| target.job);
-        let stays_in_job = job(&from) == job(&to);
-        let ends = [(from, -1), (to, 1)];
-        for (target, count, step) in ends
-            .iter()
-            .filter_map(|(end, step)| end.as_ref().map(|(target, count)| (target, count, *step)))
-        {
+        let changes_job = job(&from) != job(&to);
+        let mut holds = true;
+        for (end, step) in [(from, -1), (to, 1)] {
+            let Some((target, count)) = end else { continue };
             let after = |n: usize| n.saturating_add_signed(step);
-            if !stays_in_job {
-                self.jobs_even.change(count.job, after(count.job));
-            }
             if let Some(even) = self.tasks_even.get_mut(&target.job) {
                 even.change(count.task, after(count.task));
-                if even.is_reached() {
-                    return false;
-                }
+                holds &= !even.turns();
+            }
+            if changes_job {
+                self.jobs_even.change(count.job, after(count.job));
             }
         }
-        !self.jobs_even.is_reached()
+        holds && !(changes_job && self.jobs_even.turns())
     }
 }
 
@@ -149,19 +160,17 @@ struct Placing {
 }
 
 impl Placing {
-    fn place_task(
-        &mut self,
-        replica: &Replica,
-        target: Target,
-        peers: &Tree<u64, PeerId>,
-        count: usize,
-    ) {
-        if count > peers.len() {
-            self.gaps.push((target, count - peers.len()));
-            self.n_gaps += count - peers.len();
+    fn place_task(&mut self, replica: &Replica, target: Target, task: &Task, count: usize) {
+        let n = task.peers.len();
+        if count > n {
+            self.gaps.push((target, count - n));
+            self.n_gaps += count - n;
+            return;
         }
-        let latest = (count..peers.len()).filter_map(|rank| peers.nth(rank));
-        let seats = latest.filter_map(|(_, peer)| replica.members.get(peer));
+        let stays = |peer: &PeerId| count > 0 && task.sealer.as_ref() == Some(peer);
+        let latest_first = (0..n).rev().filter_map(|rank| task.peers.nth(rank));
+        let leaving = latest_first.filter(|(_, peer)| !stays(peer)).take(n - count);
+        let seats = leaving.filter_map(|(_, peer)| replica.members.get(peer));
         self.surplus.extend(seats.map(|member| member.seat));
     }
 

@@ -7,6 +7,9 @@
 //! | directive | what happens |
 //! |---|---|
 //! | `cluster PROTOCOL a b c at=3` | these peers form a ring; the next entry is at that position |
+//! | `cluster … scheduler=greedy` | the same, with a job scheduler |
+//! | `submit j1 greedy pct=30 covered t1 t2:max=2` | a job with its task scheduler, and its tasks |
+//! | `reload` | everybody goes on from the origin, as a late joiner would |
 //! | `append COMMAND` | the command goes to the log and everybody plays it |
 //! | `plays d` | a new peer plays the log, but has not asked to join yet |
 //! | `start d` | a peer asks to join |
@@ -102,6 +105,13 @@ impl Stage {
         match (name, words.as_slice()) {
             ("cluster", [protocol, rest @ ..]) => self.cluster(protocol, rest),
             ("append", [_, ..]) => self.play(text::command(rest)),
+            ("submit", words) => self.play(text::submit(words)),
+            ("reload", []) => {
+                let reloaded = wire::replica_from_json(&wire::replica_to_json(&self.replica));
+                assert_eq!(reloaded.as_ref(), Ok(&self.replica));
+                self.replica = reloaded.unwrap();
+                format!("{}\n", self.replica)
+            }
             ("plays", [id]) => {
                 self.add(&text::peer(id));
                 String::new()
@@ -136,7 +146,11 @@ impl Stage {
         let (settings, ids): (Vec<&str>, Vec<&str>) = words.iter().partition(|it| it.contains('='));
         let position = settings.iter().find_map(|it| it.strip_prefix("at=")).unwrap_or("0");
         self.position = Position(position.parse().unwrap());
-        let origin = format!(r#"{{"join-protocol":"{protocol}","peers":{ids:?}}}"#);
+        let scheduler = settings.iter().find_map(|it| it.strip_prefix("scheduler="));
+        let scheduler = scheduler.unwrap_or("round-robin");
+        let origin = format!(
+            r#"{{"join-protocol":"{protocol}","job-scheduler":"{scheduler}","peers":{ids:?}}}"#
+        );
         self.replica = wire::replica_from_json(&origin).unwrap();
         for id in self.replica.peers().cloned().collect::<Vec<_>>() {
             let mut peer = Peer::new(id.clone(), None);
