@@ -51,6 +51,17 @@ enum Task {
         #[arg(long, value_name = "S")]
         seed: Option<u64>,
     },
+    /// Plans random clusters, and checks every property of the schedulers on each.
+    ///
+    /// A failure prints its seed; the same seed gives the same cluster.
+    Schedule {
+        /// How many clusters to plan.
+        #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = at_least_one())]
+        clusters: u64,
+        /// Where the randomness begins; left out, the test's own choice.
+        #[arg(long, value_name = "S")]
+        seed: Option<u64>,
+    },
     /// Checks the tree alone: crate edges, sizes, documents, commands, dependencies.
     Tidy,
     /// Rewrites docs/commands.md from the doc comments of the commands.
@@ -66,6 +77,7 @@ fn main() -> ExitCode {
         Task::Test => run::test(),
         Task::Fuzz { entries, seed } => run::FUZZ.run(entries, seed),
         Task::Storm { runs, seed } => run::STORM.run(runs, seed),
+        Task::Schedule { clusters, seed } => run::SCHEDULE.run(clusters, seed),
         Task::Tidy => Tree::read().and_then(|tree| tidy::report(&tree)),
         Task::Docs => Tree::read().and_then(|tree| docs::write(&tree)),
     };

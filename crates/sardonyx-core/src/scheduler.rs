@@ -7,8 +7,9 @@
 //!
 //! A plan is computed when somebody first asks and kept until something changes that it depends
 //! on. Carrying it out is no such change: each move leaves the rest of the plan as it was. There
-//! is one exception, which [`place`] watches for.
+//! is one exception, for which [`even`] looks out.
 
+mod even;
 mod greedy;
 mod percentage;
 mod place;
@@ -28,8 +29,8 @@ use crate::{
     },
     tree::Tree,
 };
+use even::Evenness;
 pub(crate) use place::Count;
-use place::Evenness;
 
 /// Who should run what.
 #[derive(Clone, Debug)]
@@ -38,8 +39,8 @@ pub struct Plan {
     pub(crate) moves: Tree<PeerId, Option<Target>>,
     /// How many peers each live job gets, by its place.
     pub(crate) counts: Arc<[(u64, usize)]>,
-    /// Whether the present numbers of peers have come to be the planned ones in another order.
-    jobs_even: Evenness,
+    /// Where numbers that are even in another order than planned would stay so.
+    jobs_even: Option<Evenness>,
     tasks_even: Tree<u64, Evenness>,
 }
 

@@ -380,8 +380,8 @@ impl<K: Ord, V> Tree<K, V> {
             let Some(node) = link else { return true };
             let (left, right) = (size(&node.left), size(&node.right));
             node.size == left + right + 1
-                && left + 1 <= DELTA * (right + 1)
-                && right + 1 <= DELTA * (left + 1)
+                && left < DELTA * (right + 1)
+                && right < DELTA * (left + 1)
                 && sound(&node.left)
                 && sound(&node.right)
         }

@@ -1,7 +1,9 @@
 //! The command line: one file per subcommand, one way to fail.
 
 mod bench;
+mod bench_log;
 mod bench_replica;
+mod bench_schedule;
 mod completions;
 mod failure;
 mod replay;

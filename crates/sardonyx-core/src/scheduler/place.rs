@@ -5,14 +5,14 @@
 //! elsewhere; if that is not enough, the idle do. Gaps are filled job by job and task by task, and
 //! those who fill them go in the order in which they joined.
 //!
-//! Under round robin nobody moves for symmetry: if the present numbers are the planned ones in
-//! another order, they stay. While a plan is being carried out, the present numbers change, and may
-//! come to be such an order by themselves, or cease to be; [`Evenness`] notices, and the plan is made
-//! anew.
+//! Under round robin the numbers themselves may stay as they are; see [`super::even`].
 
 use alloc::vec::Vec;
 
-use super::{JobView, Plan, Target};
+use super::{
+    JobView, Plan, Target, TaskView,
+    even::{Evenness, Share, keep_if_even},
+};
 use crate::{
     id::PeerId,
     replica::{
@@ -23,19 +23,34 @@ use crate::{
 };
 
 impl Replica {
-    pub(super) fn place(&self, jobs: &[JobView<'_>], counts: Vec<usize>) -> Plan {
-        let round_robin = self.job_scheduler == JobScheduler::RoundRobin;
-        let (counts, jobs_even) =
-            keep_if_even(round_robin, counts, &|at| (jobs[at].present(), jobs[at].bounds));
+    pub(super) fn place(&self, jobs: &[JobView<'_>], planned: Vec<usize>) -> Plan {
+        let (mut counts, mut jobs_even) = (planned, None);
+        if self.job_scheduler == JobScheduler::RoundRobin {
+            let share = |(view, &planned): (&JobView<'_>, _)| Share {
+                key: view.place,
+                planned,
+                present: view.present(),
+                bounds: view.bounds,
+            };
+            let shares: Vec<_> = jobs.iter().zip(&counts).map(share).collect();
+            let (kept, even) = keep_if_even(&shares);
+            (counts, jobs_even) = (kept, Some(even));
+        }
         let mut placing = Placing::default();
-        let mut tasks_even = Tree::new();
+        let mut tasks_even = Vec::new();
         for (view, &count) in jobs.iter().zip(&counts) {
-            let round_robin = view.job.terms.task_scheduler == TaskScheduler::RoundRobin;
-            let (counts, even) = keep_if_even(round_robin, view.spread(count), &|at| {
-                (view.tasks[at].present, view.tasks[at].bounds)
-            });
-            if even.is_watched {
-                tasks_even.insert(view.place, even);
+            let mut counts = view.spread(count);
+            if view.job.terms.task_scheduler == TaskScheduler::RoundRobin {
+                let share = |(task, &planned): (&TaskView, _)| Share {
+                    key: task.index as u64,
+                    planned,
+                    present: task.present,
+                    bounds: task.bounds,
+                };
+                let shares: Vec<_> = view.tasks.iter().zip(&counts).map(share).collect();
+                let (kept, even) = keep_if_even(&shares);
+                counts = kept;
+                tasks_even.push((view.place, even));
             }
             for (task, count) in view.tasks.iter().zip(counts) {
                 let target = Target { job: view.place, task: task.index };
@@ -43,77 +58,9 @@ impl Replica {
             }
         }
         let counts = jobs.iter().zip(counts).map(|(view, count)| (view.place, count)).collect();
+        let tasks_even = Tree::from_growing(tasks_even);
         Plan { moves: placing.moves(self), counts, jobs_even, tasks_even }
     }
-}
-
-/// The planned numbers, or the present ones if they are the same in another order and are within
-/// their bounds.
-fn keep_if_even(
-    round_robin: bool,
-    planned: Vec<usize>,
-    present: &dyn Fn(usize) -> (usize, super::Bounds),
-) -> (Vec<usize>, Evenness) {
-    if !round_robin {
-        return (planned, Evenness::default());
-    }
-    let now: Vec<_> = (0..planned.len()).map(|at| present(at).0).collect();
-    let mut even = Evenness {
-        present: mark_all(&now),
-        planned: mark_all(&planned),
-        is_watched: true,
-        is_kept: false,
-    };
-    let sorted = |counts: &[usize]| {
-        let mut counts = counts.to_vec();
-        counts.sort_unstable();
-        counts
-    };
-    let may_stay = |at: usize| {
-        let (n, bounds) = present(at);
-        bounds.hold(n) || (n == 0 && planned[at] == 0)
-    };
-    if now != planned && sorted(&now) == sorted(&planned) && (0..now.len()).all(may_stay) {
-        even.is_kept = true;
-        return (now, even);
-    }
-    (planned, even)
-}
-
-/// Notices when present numbers become the planned ones in another order, at the cost of a few
-/// additions for each move: equal multisets have equal sums of marks. Unequal ones hardly ever do,
-/// and then the plan is made anew in vain.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Evenness {
-    present: u64,
-    planned: u64,
-    is_watched: bool,
-    /// The present numbers were kept instead of the planned ones.
-    is_kept: bool,
-}
-
-impl Evenness {
-    fn change(&mut self, from: usize, to: usize) {
-        self.present = self.present.wrapping_sub(mark(from)).wrapping_add(mark(to));
-    }
-
-    /// Whether a plan made now would take another turn: it would keep what it did not keep, or no
-    /// longer keeps what it kept.
-    fn turns(&self) -> bool {
-        self.is_kept || (self.is_watched && self.present == self.planned)
-    }
-}
-
-fn mark_all(counts: &[usize]) -> u64 {
-    counts.iter().fold(0, |sum, count| sum.wrapping_add(mark(*count)))
-}
-
-/// A number that looks random but is not (the finaliser of SplitMix64).
-fn mark(count: usize) -> u64 {
-    let mut z = (count as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 impl Plan {
@@ -128,19 +75,22 @@ impl Plan {
         self.moves.remove(peer);
         let job = |end: &Option<(Target, Count)>| end.as_ref().map(|(target, _)| target.job);
         let changes_job = job(&from) != job(&to);
-        let mut holds = true;
         for (end, step) in [(from, -1), (to, 1)] {
             let Some((target, count)) = end else { continue };
             let after = |n: usize| n.saturating_add_signed(step);
             if let Some(even) = self.tasks_even.get_mut(&target.job) {
-                even.change(count.task, after(count.task));
-                holds &= !even.turns();
+                even.change(target.task as u64, count.task, after(count.task));
             }
-            if changes_job {
-                self.jobs_even.change(count.job, after(count.job));
+            if let Some(even) = self.jobs_even.as_mut().filter(|_| changes_job) {
+                even.change(target.job, count.job, after(count.job));
             }
         }
-        holds && !(changes_job && self.jobs_even.turns())
+        let tasks_turn = |end: Option<(Target, Count)>| {
+            let even = end.and_then(|(target, _)| self.tasks_even.get(&target.job));
+            even.is_some_and(Evenness::turns)
+        };
+        let jobs_turn = changes_job && self.jobs_even.as_ref().is_some_and(Evenness::turns);
+        !(jobs_turn || tasks_turn(from) || tasks_turn(to))
     }
 }
 

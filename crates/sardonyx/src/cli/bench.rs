@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::{Failure, bench_replica};
+use super::{Failure, bench_replica, bench_schedule};
 
 /// Measure this build on this machine.
 #[derive(Args)]
@@ -22,6 +22,8 @@ pub(crate) struct Bench {
 enum What {
     /// How fast the log is played, and how large a cluster is.
     Replica(bench_replica::BenchReplica),
+    /// How fast peers are shared out among jobs and tasks.
+    Schedule(bench_schedule::BenchSchedule),
 }
 
 impl Bench {
@@ -31,6 +33,7 @@ impl Bench {
         }
         match self.what {
             What::Replica(it) => it.run(self.json),
+            What::Schedule(it) => it.run(self.json),
         }
     }
 }
@@ -96,4 +99,9 @@ pub(super) fn thousands(number: u64) -> String {
     let grouped = digits.as_bytes().rchunks(3).rev();
     let groups: Vec<_> = grouped.map(|group| String::from_utf8_lossy(group)).collect();
     groups.join(",")
+}
+
+/// The least of three measurements, since others use this machine too.
+pub(super) fn best_of_three(mut measure: impl FnMut() -> f64) -> f64 {
+    (0..3).map(|_| measure()).fold(f64::INFINITY, f64::min)
 }

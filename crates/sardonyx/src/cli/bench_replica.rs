@@ -4,16 +4,13 @@ use std::{collections::BTreeMap, hint::black_box, time::Instant};
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use sardonyx_core::{
-    Command, Entry, PeerId, Phase, Position, Replica, apply,
-    command::{AcceptJoinCluster, LeaveCluster, NotifyJoinCluster, PrepareJoinCluster},
-    wire,
-};
+use sardonyx_core::{PeerId, Replica, apply, wire};
 use serde::Serialize;
 
 use super::{
     Failure,
-    bench::{print, thousands},
+    bench::{best_of_three, print, thousands},
+    bench_log::Scribe,
 };
 
 /// Plays a churn of joins and leaves against clusters of several sizes.
@@ -85,7 +82,7 @@ impl BenchReplica {
 }
 
 fn measure(peers: u32, entries: u32) -> Row {
-    let mut churn = Churn::default();
+    let mut churn = Scribe::default();
     for _ in 0..peers {
         churn.join();
     }
@@ -125,15 +122,14 @@ fn measure(peers: u32, entries: u32) -> Row {
     }
 }
 
-/// The best of three, since others use this machine too.
+/// How often `work` does its `count` things in a second.
 fn per_second(count: usize, mut work: impl FnMut()) -> f64 {
-    let mut best = f64::INFINITY;
-    for _ in 0..3 {
+    let seconds = best_of_three(|| {
         let started = Instant::now();
         work();
-        best = best.min(started.elapsed().as_secs_f64());
-    }
-    count as f64 / best
+        started.elapsed().as_secs_f64()
+    });
+    count as f64 / seconds
 }
 
 /// One insertion or removal in a map of the same keys, `changes` times.
@@ -148,63 +144,4 @@ fn bare_map(replica: &Replica, changes: usize) -> f64 {
             map.insert(key.clone(), value.unwrap_or_else(|| key.clone()));
         }
     })
-}
-
-/// Writes a log that makes sense: whole joins, and leaves of members.
-#[derive(Default)]
-struct Churn {
-    replica: Replica,
-    log: Vec<Entry>,
-    position: u64,
-    named: u64,
-}
-
-impl Churn {
-    fn append(&mut self, command: impl Into<Command>) {
-        let entry = Entry { position: Position(self.position), command: command.into() };
-        self.position += 1;
-        _ = self.replica.play(&entry);
-        self.log.push(entry);
-    }
-
-    fn join(&mut self) {
-        let joiner = self.fresh_id();
-        self.append(PrepareJoinCluster { joiner: joiner.clone() });
-        let observer = self.replica.joins_in(Phase::Prepared).into_keys().next().cloned();
-        if let Some(observer) = observer {
-            let subject = observer.clone();
-            let (j, o, s) = (joiner.clone(), observer.clone(), subject.clone());
-            self.append(NotifyJoinCluster { joiner: j, observer: o, subject: s });
-            self.append(AcceptJoinCluster { joiner, observer, subject });
-        }
-    }
-
-    fn leave(&mut self) {
-        let index = scramble(self.position) as usize % self.replica.n_peers().max(1);
-        if let Some(peer) = self.replica.peer_at(index).cloned() {
-            self.append(LeaveCluster { peer });
-        }
-    }
-
-    /// An id as long as a UUID, which is what real peers have.
-    fn fresh_id(&mut self) -> PeerId {
-        self.named += 1;
-        let (high, low) = (scramble(self.named), scramble(!self.named));
-        let id = format!(
-            "{:08x}-{:04x}-4{:03x}-8{:03x}-{:012x}",
-            high >> 32,
-            (high >> 16) & 0xffff,
-            high & 0xfff,
-            low >> 52,
-            low & 0xffff_ffff_ffff
-        );
-        PeerId::new(&id).unwrap_or_else(|_| unreachable!("a UUID is an id"))
-    }
-}
-
-/// Spreads numbers evenly, the same on every machine.
-fn scramble(number: u64) -> u64 {
-    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ (number >> 31)
 }

@@ -3,5 +3,6 @@
 // A test that cannot go on says so by panicking.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, unreachable_pub)]
 
+mod jobs;
 mod program;
 mod replay;
