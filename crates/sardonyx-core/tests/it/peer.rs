@@ -156,3 +156,46 @@ fn the_back_off_doubles_up_to_its_limit() {
     assert_eq!(longest(u32::MAX), Duration::from_secs(16));
     assert_eq!(back_off.wait(3, 0), Duration::ZERO);
 }
+
+#[test]
+fn a_task_taken_away_and_given_back_restarts() {
+    let replica = |epoch: u64| {
+        let job = format!(
+            r#"{{"id":"j","tasks":["t"],"allocations":{{"t":["a"]}},"epochs":{{"a":{epoch}}}}}"#
+        );
+        let origin = format!(r#"{{"join-protocol":"three-phase","peers":["a"],"jobs":[{job}]}}"#);
+        wire::replica_from_json(&origin).unwrap()
+    };
+    let mut it = Peer::new(peer("a"), None);
+    let jumped = it.step(Input::Jumped { old: &replica(5), new: &replica(9) });
+    let does: Vec<_> = jumped.effects.iter().map(ToString::to_string).collect();
+    assert_eq!(does, ["stop t of j", "start t of j"]);
+    let stayed = it.step(Input::Jumped { old: &replica(9), new: &replica(9) });
+    assert!(stayed.effects.is_empty());
+}
+
+/// However many jobs a joiner replayed, and however often it was called, it volunteers once.
+#[test]
+fn a_joiner_lets_out_one_volunteer() {
+    let mut it = Alone::new("a", "{}");
+    it.peer.step(Input::Start);
+    for job in ["j1", "j2", "j3"] {
+        let submit = format!(r#"submit-job {{"id":"{job}","job":{{}},"tasks":["t"]}}"#);
+        assert!(it.play(&submit).append.is_empty());
+    }
+    assert_eq!(says(&it.play("prepare-join-cluster a")), ["volunteer-for-task a"]);
+    // Another change on the way does not make it ask again.
+    assert!(it.play("kill-job j1").append.is_empty());
+    let granted = it.play(r#"volunteer-for-task {"peers": ["a"]}"#);
+    assert_eq!(granted.effects.len(), 1);
+    assert!(granted.append.is_empty());
+}
+
+#[test]
+fn the_volunteers_of_one_node_go_in_one_entry() {
+    let volunteer = |id: &str| command(&format!(r#"volunteer-for-task {{"peers":["{id}"]}}"#));
+    let said = vec![volunteer("a"), command("leave-cluster x"), volunteer("b")];
+    let gathered = sardonyx_core::command::VolunteerForTask::gather(said);
+    let gathered: Vec<_> = gathered.iter().map(ToString::to_string).collect();
+    assert_eq!(gathered, ["leave-cluster x", "volunteer-for-task a b"]);
+}

@@ -1,7 +1,9 @@
 //! Properties of every log, with shrinking: a failure comes with its smallest log.
 
 use proptest::prelude::*;
-use sardonyx_core::{Entry, JoinProtocol, Position, Replica, apply, diff, laws, wire};
+use sardonyx_core::{
+    Command, Entry, JoinProtocol, PeerId, Position, Replica, apply, command::Gc, diff, laws, wire,
+};
 
 use crate::{garbage::any_command, rng::Rng};
 
@@ -24,6 +26,18 @@ fn any_protocol() -> impl Strategy<Value = Option<JoinProtocol>> {
         Just(Some(JoinProtocol::TwoPhase)),
         Just(Some(JoinProtocol::ThreePhase))
     ]
+}
+
+/// Everything but what is over.
+fn living(replica: &Replica) -> serde_json::Value {
+    let mut json: serde_json::Value =
+        serde_json::from_str(&wire::replica_to_json(replica)).unwrap();
+    for key in ["outcomes", "origin"] {
+        json.as_object_mut().unwrap().remove(key);
+    }
+    let jobs = json["jobs"].as_array_mut().unwrap();
+    jobs.retain(|job| job["state"] == "pending" || job["state"] == "running");
+    json
 }
 
 proptest! {
@@ -62,6 +76,32 @@ proptest! {
         for (entry, kept) in log.iter().zip(&history) {
             prop_assert_eq!(&again, kept);
             _ = again.play(entry);
+        }
+    }
+
+    /// What is over may be forgotten: the cluster goes on as if it had been remembered.
+    #[test]
+    fn gc_keeps_the_future(
+        log in any_log(), protocol in any_protocol(), cut in any::<prop::sample::Index>(),
+    ) {
+        // With limits, gc makes room, which is another future by intent.
+        let log: Vec<_> = log
+            .into_iter()
+            .filter(|entry| !matches!(entry.command, Command::ConfigureCluster(_)))
+            .collect();
+        let cut = cut.index(log.len() + 1);
+        let mut kept = Replica::configured(protocol, None);
+        for entry in &log[..cut] {
+            _ = kept.play(entry);
+        }
+        let mut collected = kept.clone();
+        let gc = Gc { caller: PeerId::new("client").unwrap() }.into();
+        collected.play(&Entry { position: Position(u64::MAX), command: gc }).unwrap();
+        prop_assert_eq!(living(&collected), living(&kept));
+        for entry in &log[cut..] {
+            prop_assert_eq!(collected.play(entry).is_ok(), kept.play(entry).is_ok());
+            laws::check(&collected).unwrap();
+            prop_assert_eq!(living(&collected), living(&kept));
         }
     }
 
