@@ -1,0 +1,112 @@
+//! The store of the simulated world: a log with tokens, pulses with sessions, watches, an origin.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sardonyx_core::{Command, Entry, PeerId, Position, Replica, apply, laws};
+
+/// Who is connected: a process and which of its lives.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct SessionId {
+    pub(crate) process: usize,
+    pub(crate) boot: u32,
+}
+
+/// An append, by which a repeated one is recognised.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Token(pub(crate) u64);
+
+pub(crate) struct Store {
+    /// What was appended, copies too; the first of them is at `trimmed`.
+    log: Vec<(Token, Entry)>,
+    trimmed: usize,
+    origin: Option<(Position, Replica)>,
+    /// The cluster after each entry that is no copy, as anybody who plays the log computes it.
+    pub(crate) history: BTreeMap<Position, Replica>,
+    pub(crate) replica: Replica,
+    tokens: BTreeSet<Token>,
+    pub(crate) pulses: BTreeMap<PeerId, SessionId>,
+    pub(crate) watches: BTreeMap<PeerId, BTreeSet<SessionId>>,
+    pub(crate) expired: BTreeSet<SessionId>,
+}
+
+/// What a reader finds.
+pub(crate) enum Read {
+    Entries(Vec<Entry>),
+    /// What it wanted is gone; it may go on from here.
+    Origin(Position, Replica),
+}
+
+impl Store {
+    pub(crate) fn new() -> Store {
+        Store {
+            log: Vec::new(),
+            trimmed: 0,
+            origin: None,
+            history: BTreeMap::new(),
+            replica: Replica::new(),
+            tokens: BTreeSet::new(),
+            pulses: BTreeMap::new(),
+            watches: BTreeMap::new(),
+            expired: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.log.len()
+    }
+
+    /// Appends, unless it is a copy: then it takes a place in the log that readers pass over.
+    /// Returns the entry and whether it was new.
+    pub(crate) fn append(
+        &mut self,
+        token: Token,
+        command: Command,
+    ) -> Result<(Entry, bool), laws::Broken> {
+        let entry = Entry { position: Position(self.log.len() as u64), command };
+        self.log.push((token, entry.clone()));
+        let is_new = self.tokens.insert(token);
+        if is_new {
+            let (next, _) = apply(&self.replica, &entry);
+            laws::check(&next)?;
+            self.history.insert(entry.position, next.clone());
+            self.replica = next;
+        }
+        Ok((entry, is_new))
+    }
+
+    /// Up to `most` entries from the place `at` on; also says where to read on.
+    pub(crate) fn read(&self, at: usize, most: usize) -> (Read, usize) {
+        if at < self.trimmed
+            && let Some((position, replica)) = &self.origin
+        {
+            return (Read::Origin(*position, replica.clone()), position.0 as usize + 1);
+        }
+        let until = self.log.len().min(at + most);
+        let mut seen: BTreeSet<Token> = self.log[..at].iter().map(|(token, _)| *token).collect();
+        let fresh = self.log[at..until].iter().filter(|(token, _)| seen.insert(*token));
+        (Read::Entries(fresh.map(|(_, entry)| entry.clone()).collect()), until)
+    }
+
+    /// Makes the cluster at `position` the origin and trims, unless a later one is there.
+    pub(crate) fn trim(&mut self, position: Position) {
+        let is_later = self.origin.as_ref().is_none_or(|(at, _)| *at < position);
+        if let Some(replica) = self.history.get(&position).filter(|_| is_later) {
+            self.origin = Some((position, replica.clone()));
+            self.trimmed = position.0 as usize + 1;
+        }
+    }
+
+    /// Ends a session: its pulses are gone. Returns who has to be told of which.
+    pub(crate) fn expire(&mut self, session: SessionId) -> Vec<(SessionId, PeerId)> {
+        self.expired.insert(session);
+        let ended = self.pulses.iter().filter(|(_, owner)| **owner == session);
+        let ended: Vec<_> = ended.map(|(peer, _)| peer.clone()).collect();
+        ended.iter().flat_map(|peer| self.end_pulse(peer)).collect()
+    }
+
+    pub(crate) fn end_pulse(&mut self, peer: &PeerId) -> Vec<(SessionId, PeerId)> {
+        self.pulses.remove(peer);
+        let watchers = self.watches.remove(peer).unwrap_or_default();
+        watchers.into_iter().map(|watcher| (watcher, peer.clone())).collect()
+    }
+}
