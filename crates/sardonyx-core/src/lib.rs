@@ -4,7 +4,7 @@
 //! after an entry ([`apply`]), what a peer then says ([`reactions`]) and does ([`effects`]), and
 //! leaves the saying and the doing to others.
 //!
-//! Read in this order: [`replica`], [`command`], [`effect`], [`reaction`], [`peer`]; then
+//! Read in this order: [`replica`], [`command`], [`scheduler`], [`effect`], [`reaction`], [`peer`]; then
 //! [`mod@diff`], [`laws`], [`wire`] and `show` as needed.
 
 #![no_std]

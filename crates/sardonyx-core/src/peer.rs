@@ -137,6 +137,10 @@ impl Peer {
                 self.follow(response, new)
             }
             Input::Jumped { old, new } => {
+                if self.standing == Standing::Aborting {
+                    // Our abort may lie behind us, unseen. Saying it twice is harmless.
+                    self.standing = Standing::Joining;
+                }
                 let response = self.catch_up(old, new);
                 self.follow(response, new)
             }

@@ -127,6 +127,10 @@ impl Rehearsal {
             }
             waiting.extend(commands);
         }
+        if let Some(me) = me.filter(|me| !new.is_member(me) && !self.outside.contains(me)) {
+            // Not among the living, or no longer: a leaver still stops, a caller of gc still trims.
+            settled.effects.extend(respond(entry, &outcome, &old, new, me).effects);
+        }
         self.outside.retain(|peer| !new.is_member(peer));
         self.is_fresh = false;
         outcome

@@ -4,7 +4,7 @@
 //! [`Join`]; the maps that people see (`pairs`, `prepared`, `accepted`, `peer-state`) are views of
 //! these. Trees are persistent, so a replica is cloned in constant time and old ones can be kept.
 //!
-//! The questions are here; the changes are in [`ring`] and [`joins`](self) and are made by
+//! The questions are here; the changes are in `ring`, `joins` and `allocation`, and are made by
 //! commands only. What must always hold is in [`laws`].
 
 mod allocation;

@@ -97,6 +97,9 @@ pub(crate) struct JobView<'a> {
 pub(crate) struct TaskView {
     pub(crate) index: usize,
     pub(crate) bounds: Bounds,
+    /// What of `low` the job must be able to give. A sealer keeps its place before others get
+    /// one, but a job is not left without peers for want of one more.
+    pub(crate) must: usize,
     /// Its share in hundredths of a percent; 0 when it named none.
     pub(crate) percentage: u32,
     /// How many peers it has now.
@@ -113,17 +116,17 @@ impl<'a> JobView<'a> {
                 let present = task.peers.len();
                 let low = limits.min_peers.map_or(0, |min| min as usize).max(covered);
                 let high = limits.max_peers.map_or(usize::MAX, |max| max as usize);
-                // A task that is being sealed takes nobody new, and needs only its sealer.
-                let (low, high) = match task.sealer {
-                    Some(_) => (low.min(1), high.min(present)),
-                    None => (low, high),
+                // A task that is being sealed takes nobody new, and needs nobody but its sealer.
+                let (must, low, high) = match task.sealer {
+                    Some(_) => (low.min(1), 1, high.min(present)),
+                    None => (low, low, high),
                 };
                 let percentage = limits.percentage.unwrap_or_default().hundredths();
                 let bounds = Bounds { low, high };
-                TaskView { index, bounds, percentage, present }
+                TaskView { index, bounds, must, percentage, present }
             })
             .collect();
-        let low = tasks.iter().map(|task| task.bounds.low).sum();
+        let low = tasks.iter().map(|task| task.must).sum();
         let high = tasks.iter().fold(0, |sum: usize, task| sum.saturating_add(task.bounds.high));
         JobView { place, job, bounds: Bounds { low, high }, tasks }
     }
@@ -208,14 +211,16 @@ impl fmt::Debug for PlanCell {
     }
 }
 
-/// What each task gets at least, and how many peers are left after that.
+/// What each task gets at least, as far as the peers go, and how many are left after that.
 fn minima(peers: usize, tasks: &[TaskView]) -> (Vec<usize>, usize) {
     let mut left = peers;
-    let minimum = |task: &TaskView| {
-        let count = left.min(task.bounds.low);
-        left -= count;
-        count
-    };
-    let counts = tasks.iter().map(minimum).collect();
+    let mut counts = alloc::vec![0; tasks.len()];
+    let musts = tasks.iter().map(|task| task.must).enumerate();
+    let lows = tasks.iter().map(|task| task.bounds.low).enumerate();
+    for (at, minimum) in musts.chain(lows) {
+        let more = left.min(minimum.saturating_sub(counts[at]));
+        counts[at] += more;
+        left -= more;
+    }
     (counts, left)
 }

@@ -31,7 +31,8 @@ impl fmt::Display for Replica {
                 write!(f, "  {title} {}", pairs(":", joins))?;
             }
         }
-        self.jobs().try_for_each(|job| write_job(f, self, job))?;
+        let waiting = self.all_waiting();
+        self.jobs().try_for_each(|job| write_job(f, job, waiting.get(job.id())))?;
         let outcomes = self.outcomes().map(|(job, outcome)| format!(" {job}:{outcome}"));
         let outcomes: String = outcomes.collect();
         if !outcomes.is_empty() {
@@ -45,13 +46,13 @@ impl fmt::Display for Replica {
 }
 
 /// `  j1 running  t1 a b  t2 c sealing  t3 done`
-fn write_job(f: &mut fmt::Formatter<'_>, replica: &Replica, job: &Job) -> fmt::Result {
+fn write_job(f: &mut fmt::Formatter<'_>, job: &Job, waiting: Option<&String>) -> fmt::Result {
     write!(f, "\n  {}", job.id())?;
-    match (job.state(), replica.waiting(job)) {
-        (JobState::Completed, _) => return write!(f, " completed"),
-        (JobState::Killed, _) => return write!(f, " killed"),
-        (JobState::Pending, why) => write!(f, " pending: {}", why.unwrap_or_default())?,
-        (JobState::Running, _) => write!(f, " running")?,
+    match job.state() {
+        JobState::Completed => return write!(f, " completed"),
+        JobState::Killed => return write!(f, " killed"),
+        JobState::Pending => write!(f, " pending: {}", waiting.map_or("", |why| why))?,
+        JobState::Running => write!(f, " running")?,
     }
     for (task, (id, _)) in job.tasks.iter().zip(&job.terms.tasks) {
         let peers: String = task.peers.values().map(|peer| format!(" {peer}")).collect();

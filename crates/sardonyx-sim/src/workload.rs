@@ -43,6 +43,11 @@ pub(crate) fn change_scheduler(rng: &mut Rng) -> Command {
     ConfigureCluster { job_scheduler, ..ConfigureCluster::default() }.into()
 }
 
+pub(crate) fn schedule_greedily() -> Command {
+    let job_scheduler = Some(JobScheduler::Greedy);
+    ConfigureCluster { job_scheduler, ..ConfigureCluster::default() }.into()
+}
+
 pub(crate) fn job_id(number: usize) -> Option<JobId> {
     JobId::new(&format!("j{number}")).ok()
 }

@@ -39,6 +39,10 @@ pub(super) fn jobs(peers: usize, jobs: &[JobView<'_>]) -> Vec<usize> {
 /// others share the rest. When both happen at once, the side that is further off is set first:
 /// the other may come right by itself.
 pub(super) fn tasks(peers: usize, tasks: &[TaskView]) -> Vec<usize> {
+    let (minima, left) = super::minima(peers, tasks);
+    if left == 0 {
+        return minima;
+    }
     let mut set: Vec<Option<usize>> = vec![None; tasks.len()];
     loop {
         let open: Vec<_> = (0..tasks.len()).filter(|&task| set[task].is_none()).collect();

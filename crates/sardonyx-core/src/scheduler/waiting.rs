@@ -1,8 +1,9 @@
 //! Why a job waits, in words for the person who looks.
 
-use alloc::{format, string::String};
+use alloc::{collections::BTreeMap, format, string::String};
 
 use crate::{
+    id::JobId,
     replica::{JobScheduler, Replica, job::Job},
     scheduler::JobView,
 };
@@ -10,28 +11,45 @@ use crate::{
 impl Replica {
     /// Why `job` runs nothing now; `None` when it does, or is over.
     pub fn waiting(&self, job: &Job) -> Option<String> {
-        if !job.is_live() || job.n_peers() > 0 {
-            return None;
+        self.all_waiting().remove(&job.id)
+    }
+
+    /// Why each job waits that does, found in one go: a list of all jobs asks for all of them.
+    pub(crate) fn all_waiting(&self) -> BTreeMap<JobId, String> {
+        let is_waiting = |job: &Job| job.is_live() && job.n_peers() == 0;
+        if !self.jobs.values().any(is_waiting) {
+            return BTreeMap::new();
         }
-        let jobs = self.live_jobs();
-        let at = jobs.iter().position(|view| view.job.id == job.id)?;
-        let plan = self.plan();
-        let coming = plan.n_peers_of(jobs[at].place);
-        if coming > 0 {
-            return Some(format!("{} on the way", peers(coming)));
+        let (jobs, plan) = (self.live_jobs(), self.plan());
+        let total: usize = jobs.iter().map(|view| plan.n_peers_of(view.place)).sum();
+        let (mut before, mut reasons) = (0, BTreeMap::new());
+        for (at, view) in jobs.iter().enumerate() {
+            let count = plan.n_peers_of(view.place);
+            if is_waiting(view.job) {
+                let available = self.n_peers().saturating_sub(before);
+                let left = self.n_peers() - total;
+                let why = match count {
+                    0 => self.why(&jobs, at, available, left),
+                    coming => format!("{} on the way", peers(coming)),
+                };
+                reasons.insert(view.job.id.clone(), why);
+            }
+            before += match self.job_scheduler {
+                JobScheduler::RoundRobin if count > 0 => view.bounds.low.max(1),
+                JobScheduler::Greedy | JobScheduler::RoundRobin | JobScheduler::Percentage => count,
+            };
         }
+        reasons
+    }
+
+    /// Why the plan gives the job nobody, with so many peers left by those before it, and by all.
+    fn why(&self, jobs: &[JobView<'_>], at: usize, available: usize, left: usize) -> String {
         let needed = jobs[at].bounds.low.max(1);
         match self.job_scheduler {
-            JobScheduler::Percentage => Some(self.waiting_for_a_share(&jobs, at, needed)),
-            JobScheduler::Greedy => {
-                let before = jobs[..at].iter().map(|view| plan.n_peers_of(view.place)).sum();
-                Some(too_few(needed, self.n_peers().saturating_sub(before)))
-            }
-            JobScheduler::RoundRobin => {
-                let covered = jobs[..at].iter().filter(|view| plan.n_peers_of(view.place) > 0);
-                let before = covered.map(|view| view.bounds.low.max(1)).sum();
-                Some(too_few(needed, self.n_peers().saturating_sub(before)))
-            }
+            JobScheduler::Percentage => self.waiting_for_a_share(jobs, at, needed),
+            // Enough came by, but those behind have them, and nobody moves for symmetry.
+            JobScheduler::RoundRobin if available >= needed => too_few(needed, left),
+            JobScheduler::Greedy | JobScheduler::RoundRobin => too_few(needed, available),
         }
     }
 

@@ -10,7 +10,7 @@ use core::fmt;
 
 use serde::{Deserialize, Deserializer, de};
 
-use super::terms::LimitsForm;
+use super::{terms::LimitsForm, view::Bare};
 use crate::{
     id::{JobId, PeerId, Position, TaskId},
     replica::{
@@ -40,7 +40,8 @@ pub fn replica_to_json(replica: &Replica) -> String {
 
 /// The digest by which two nodes see that they have the same replica.
 pub fn digest(replica: &Replica) -> [u8; 32] {
-    blake3::hash(replica_to_json(replica).as_bytes()).into()
+    let json = serde_json::to_string(&Bare(replica)).unwrap_or_default();
+    blake3::hash(json.as_bytes()).into()
 }
 
 #[derive(Deserialize, Default)]
@@ -241,6 +242,9 @@ fn add_job(replica: &mut Replica, form: &JobForm) -> Result<(), String> {
         Some(JobState::Completed) => return Err("is completed, but not all its tasks are".into()),
         Some(JobState::Pending | JobState::Running) | None => None,
     };
+    if let Some(task) = form.limits.keys().find(|task| job.task_index(task).is_none()) {
+        return Err(format!("has no task {task}, yet limits names it"));
+    }
     for (task, peer) in &form.sealing {
         let at = index(&job, task)?;
         job.tasks[at].sealer = Some(peer.clone());

@@ -22,12 +22,28 @@ struct JobForm {
     task_scheduler: Option<TaskScheduler>,
     percentage: Option<Percentage>,
     partial_coverage_protection: bool,
-    catalog: BTreeMap<String, LimitsForm>,
+    catalog: BTreeMap<String, CatalogEntry>,
 }
 
-/// A task's bounds, in a catalog entry (which has more keys) and in a replica.
-#[derive(Serialize, Deserialize, Default, Clone, Copy)]
+/// A catalog entry has many more keys, which are for those who run the task.
+#[derive(Deserialize, Default, Clone, Copy)]
 #[serde(rename_all = "kebab-case", default)]
+struct CatalogEntry {
+    min_peers: Option<u32>,
+    max_peers: Option<u32>,
+    percentage: Option<Percentage>,
+}
+
+impl From<CatalogEntry> for TaskLimits {
+    fn from(entry: CatalogEntry) -> TaskLimits {
+        let CatalogEntry { min_peers, max_peers, percentage } = entry;
+        TaskLimits { min_peers, max_peers, percentage }
+    }
+}
+
+/// A task's bounds in a replica.
+#[derive(Serialize, Deserialize, Default, Clone, Copy)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(super) struct LimitsForm {
     min_peers: Option<u32>,
     max_peers: Option<u32>,

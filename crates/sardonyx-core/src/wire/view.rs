@@ -1,6 +1,6 @@
 //! Replicas, differences and effects as JSON objects, for reading only.
 
-use alloc::collections::BTreeMap;
+use alloc::{collections::BTreeMap, string::String};
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
@@ -17,6 +17,28 @@ use crate::{
 
 impl Serialize for Replica {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.write(serializer, Some(&self.all_waiting()))
+    }
+}
+
+/// A replica without words for people: what the digest is taken of, so that two builds that say
+/// the same in other words still agree.
+pub(super) struct Bare<'a>(pub(super) &'a Replica);
+
+impl Serialize for Bare<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.write(serializer, None)
+    }
+}
+
+type Waiting = BTreeMap<JobId, String>;
+
+impl Replica {
+    fn write<S: Serializer>(
+        &self,
+        serializer: S,
+        waiting: Option<&Waiting>,
+    ) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("join-protocol", &self.join_protocol)?;
         map.serialize_entry("job-scheduler", &self.job_scheduler)?;
@@ -32,7 +54,7 @@ impl Serialize for Replica {
             "peer-state",
             &Map(|| self.peers_by_id().map(|peer| (peer, state(peer)))),
         )?;
-        map.serialize_entry("jobs", &List(|| self.jobs().map(|job| JobIn(self, job))))?;
+        map.serialize_entry("jobs", &List(|| self.jobs().map(|job| JobIn(self, job, waiting))))?;
         map.serialize_entry("outcomes", &Map(|| self.outcomes()))?;
         if let Some(origin) = &self.origin {
             map.serialize_entry("origin", origin)?;
@@ -42,11 +64,11 @@ impl Serialize for Replica {
 }
 
 /// A job with what only its replica knows: since when its peers run it, and why it waits.
-struct JobIn<'a>(&'a Replica, &'a Job);
+struct JobIn<'a>(&'a Replica, &'a Job, Option<&'a Waiting>);
 
 impl Serialize for JobIn<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let JobIn(replica, job) = self;
+        let JobIn(replica, job, waiting) = self;
         let terms = job.terms();
         let has_limits = |limits: &TaskLimits| *limits != TaskLimits::default();
         let limited = || {
@@ -74,7 +96,9 @@ impl Serialize for JobIn<'_> {
         map.serialize_entry("epochs", &epochs)?;
         map.serialize_entry("completions", &List(|| job.completions()))?;
         map.serialize_entry("sealing", &Map(|| job.sealing()))?;
-        map.serialize_entry("waiting", &replica.waiting(job))?;
+        if let Some(waiting) = waiting {
+            map.serialize_entry("waiting", &waiting.get(job.id()))?;
+        }
         map.end()
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, fmt::Write as _, fs, path::PathBuf};
 
-use sardonyx_core::{Command, Entry, Position, Replica, wire};
+use sardonyx_core::{Command, Entry, Position, Replica, apply, diff, respond, wire};
 
 use crate::text;
 
@@ -65,6 +65,50 @@ fn a_replica_has_this_form() {
         _ = writeln!(actual, "{}", wire::replica_to_json(&replica));
     }
     check("replica.txt", &actual);
+}
+
+/// Every key of a replica, every kind of difference and every kind of effect, once.
+#[test]
+fn a_cluster_with_jobs_has_this_form() {
+    let log = [
+        text::command("prepare-join-cluster a"),
+        text::submit(&[
+            "j1",
+            "percentage",
+            "pct=12.5",
+            "covered",
+            "t1:max=2",
+            "t2:min=1:pct=33.33",
+        ]),
+        text::command("prepare-join-cluster b"),
+        text::command("notify-join-cluster b observer=a subject=a"),
+        text::command("accept-join-cluster b observer=a subject=a"),
+        text::command(r#"volunteer-for-task {"peers": ["a", "b"]}"#),
+        text::command("seal-task a j1 t1"),
+        text::command("complete-task a j1 t1"),
+        text::command("leave-cluster b"),
+        text::command(r#"configure-cluster {"job-scheduler": "greedy", "outcomes-max": 5}"#),
+        text::command("kill-job j1"),
+        text::command("gc a"),
+        text::command("prepare-join-cluster c"),
+        text::command("peer-gc a"),
+        text::command("abort-join-cluster a"),
+        text::command("leave-cluster a"),
+    ];
+    let mut replica = Replica::new();
+    let mut actual = String::new();
+    for (position, command) in log.into_iter().enumerate() {
+        let entry = Entry { position: Position(position as u64), command };
+        let (new, outcome) = apply(&replica, &entry);
+        let changes = serde_json::to_string(&diff(&replica, &new)).unwrap();
+        let response = respond(&entry, &outcome, &replica, &new, &text::peer("a"));
+        let effects = serde_json::to_string(&response.effects).unwrap();
+        _ = writeln!(actual, "entry   {}", wire::entry_to_json(&entry));
+        _ = writeln!(actual, "replica {}", wire::replica_to_json(&new));
+        _ = writeln!(actual, "diff    {changes}\neffects {effects}\n");
+        replica = new;
+    }
+    check("life.txt", &actual);
 }
 
 #[test]

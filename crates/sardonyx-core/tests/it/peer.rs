@@ -137,6 +137,20 @@ fn a_joiner_that_jumped_past_the_end_of_its_join_begins_again() {
     assert_eq!(says(&jumped), ["abort-join-cluster b"]);
 }
 
+/// Found by the simulator, seed 6: a slow reader took the origin over its own abort, and waited to
+/// see it for ever.
+#[test]
+fn a_joiner_that_jumped_past_its_own_abort_says_it_again() {
+    let origin = r#"{"join-protocol":"three-phase","peers":["a"],"prepared":{"a":"b"}}"#;
+    let mut it = Alone::new("c", origin);
+    it.peer.step(Input::Start);
+    it.play("prepare-join-cluster c");
+    assert_eq!(it.peer.standing(), Standing::Aborting);
+    let jumped = it.peer.step(Input::Jumped { old: &it.replica, new: &it.replica });
+    assert_eq!(says(&jumped), ["abort-join-cluster c"]);
+    assert_eq!(it.play("abort-join-cluster c").effects, [Effect::BackOff]);
+}
+
 #[test]
 fn a_peer_that_is_stopped_on_purpose_says_so() {
     let mut it = Alone::new("a", "{}");

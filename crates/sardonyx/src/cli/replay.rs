@@ -71,9 +71,10 @@ fn peer_id(text: &str) -> Result<PeerId, String> {
 
 impl Replay {
     pub(crate) fn run(self) -> Result<(), Failure> {
+        let replica = self.start()?;
         let mut player = Player {
-            rehearsal: self.settle.then(|| self.start().map(Rehearsal::new)).transpose()?,
-            replica: self.start()?,
+            rehearsal: self.settle.then(|| Rehearsal::new(replica.clone())),
+            replica,
             me: self.me,
             next: None,
         };
@@ -87,7 +88,11 @@ impl Replay {
             }
             let played = wire::entry_from_json(&line)
                 .map_err(|why| why.to_string())
-                .inspect(|entry| warn_if_out_of_order(number, &mut last, entry.position))
+                .inspect(|entry| {
+                    if !self.settle {
+                        warn_if_out_of_order(number, &mut last, entry.position);
+                    }
+                })
                 .and_then(|entry| player.play(entry));
             match played {
                 Ok(played) => out.write_all(played.as_bytes())?,
@@ -182,7 +187,8 @@ impl Player {
         let settled = rehearsal
             .settle(position, entry.command, self.me.as_ref())
             .map_err(|why| why.to_string())?;
-        self.next = Some(Position(position.0 + 1 + settled.said.len() as u64));
+        let taken = 1 + settled.said.len() as u64;
+        self.next = Some(Position(position.0.saturating_add(taken)));
         let said = settled.said.iter().map(|(entry, _)| raw(wire::entry_to_json(entry))).collect();
         let asked = self.me.is_some();
         let line = Line {

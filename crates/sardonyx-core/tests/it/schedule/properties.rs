@@ -160,7 +160,7 @@ fn bounds_hold_and_coverage_is_all_or_nothing() {
             assert!(n == 0 || (job.low() <= n && n <= job.high()), "{job:?}");
             for task in &job.tasks {
                 let n_task = task.peers.len();
-                let fits = task.low <= n_task && n_task <= task.high;
+                let fits = task.must <= n_task && n_task <= task.high;
                 assert!(n == 0 || fits, "{task:?} of {job:?}");
             }
         }

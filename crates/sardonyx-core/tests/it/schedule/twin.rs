@@ -15,6 +15,8 @@ pub type Allocation = BTreeMap<String, Option<(String, String)>>;
 pub struct Task {
     pub id: String,
     pub low: usize,
+    /// What of `low` the job must be able to give.
+    pub must: usize,
     pub high: usize,
     pub share: usize,
     /// The sealer first, then by length of service.
@@ -33,7 +35,7 @@ pub struct Job {
 
 impl Job {
     pub fn low(&self) -> usize {
-        self.tasks.iter().map(|task| task.low).sum()
+        self.tasks.iter().map(|task| task.must).sum()
     }
 
     pub fn high(&self) -> usize {
@@ -70,12 +72,14 @@ pub fn look(replica: &Replica) -> Seen {
             peers.sort_by_key(|peer| Some(peer) != sealer.as_ref());
             let mut high = number(&limits["max-peers"]).unwrap_or(usize::MAX);
             let mut low = number(&limits["min-peers"]).unwrap_or(0).max(usize::from(covered));
+            let mut must = low;
             if sealer.is_some() {
                 high = high.min(peers.len());
-                low = low.min(1);
+                must = low.min(1);
+                low = 1;
             }
             let share = number(&limits["percentage"]).unwrap_or(0);
-            Task { id, low, high, share, peers, sealer }
+            Task { id, low, must, high, share, peers, sealer }
         };
         Job {
             id: job["id"].as_str().unwrap().into(),
@@ -185,8 +189,13 @@ fn minima(job: &Job, count: usize) -> (Vec<usize>, usize) {
     let mut left = count;
     let mut counts = Vec::new();
     for task in &job.tasks {
-        counts.push(task.low.min(left));
-        left -= task.low.min(left);
+        counts.push(task.must.min(left));
+        left -= task.must.min(left);
+    }
+    for (count, task) in counts.iter_mut().zip(&job.tasks) {
+        let more = task.low.saturating_sub(*count).min(left);
+        *count += more;
+        left -= more;
     }
     (counts, left)
 }
@@ -244,8 +253,8 @@ fn percentage_tasks(job: &Job, count: usize) -> Vec<usize> {
         share(&open, left).into_iter().chain(fixed).collect()
     }
     let tasks: Vec<_> = job.tasks.iter().enumerate().collect();
-    if count == 0 {
-        return vec![0; tasks.len()];
+    if count <= job.tasks.iter().map(|task| task.low).sum() {
+        return minima(job, count).0;
     }
     share(&tasks, count).into_values().collect()
 }
