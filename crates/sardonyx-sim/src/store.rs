@@ -16,8 +16,8 @@ pub(crate) struct SessionId {
 pub(crate) struct Token(pub(crate) u64);
 
 pub(crate) struct Store {
-    /// What was appended, copies too; the first of them is at `trimmed`.
-    log: Vec<(Token, Entry)>,
+    /// What was appended, and whether it is new or a copy. Readers begin at `trimmed`.
+    log: Vec<(bool, Entry)>,
     trimmed: usize,
     origin: Option<(Position, Replica)>,
     /// The cluster after each entry that is no copy, as anybody who plays the log computes it.
@@ -63,8 +63,8 @@ impl Store {
         command: Command,
     ) -> Result<(Entry, bool), laws::Broken> {
         let entry = Entry { position: Position(self.log.len() as u64), command };
-        self.log.push((token, entry.clone()));
         let is_new = self.tokens.insert(token);
+        self.log.push((is_new, entry.clone()));
         if is_new {
             let (next, _) = apply(&self.replica, &entry);
             laws::check(&next)?;
@@ -82,8 +82,7 @@ impl Store {
             return (Read::Origin(*position, replica.clone()), position.0 as usize + 1);
         }
         let until = self.log.len().min(at + most);
-        let mut seen: BTreeSet<Token> = self.log[..at].iter().map(|(token, _)| *token).collect();
-        let fresh = self.log[at..until].iter().filter(|(token, _)| seen.insert(*token));
+        let fresh = self.log[at..until].iter().filter(|(is_new, _)| *is_new);
         (Read::Entries(fresh.map(|(_, entry)| entry.clone()).collect()), until)
     }
 

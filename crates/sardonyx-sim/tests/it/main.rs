@@ -44,7 +44,8 @@ fn the_same_seed_is_the_same_run() {
 #[test]
 fn each_rule_switched_off_is_found() {
     for mutant in [Mutant::NoGuards, Mutant::EdgeWatches, Mutant::NoProbe] {
-        let fails = |seed: &u64| with_mutant(Some(mutant), || World::run(*seed)).is_err();
+        let fails =
+            |seed: &u64| with_mutant(Some(mutant), || World::run_with(*seed, None)).is_err();
         let found = (1..=2_000).find(fails);
         println!("{mutant:?} is found by seed {found:?}");
         assert!(found.is_some(), "{mutant:?} went unnoticed");
