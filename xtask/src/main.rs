@@ -62,6 +62,17 @@ enum Task {
         #[arg(long, value_name = "S")]
         seed: Option<u64>,
     },
+    /// Runs whole clusters in one thread under crashes, pauses, lost answers and trimming.
+    ///
+    /// A failure prints its seed and its trace; `cargo run -p sardonyx-sim -- SEED` shows it again.
+    Sim {
+        /// How many seeds to run.
+        #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = at_least_one())]
+        seeds: u64,
+        /// The first seed; left out, the test's own choice.
+        #[arg(long, value_name = "S")]
+        seed: Option<u64>,
+    },
     /// Checks the tree alone: crate edges, sizes, documents, commands, dependencies.
     Tidy,
     /// Rewrites docs/commands.md from the doc comments of the commands.
@@ -78,6 +89,7 @@ fn main() -> ExitCode {
         Task::Fuzz { entries, seed } => run::FUZZ.run(entries, seed),
         Task::Storm { runs, seed } => run::STORM.run(runs, seed),
         Task::Schedule { clusters, seed } => run::SCHEDULE.run(clusters, seed),
+        Task::Sim { seeds, seed } => run::SIM.run(seeds, seed),
         Task::Tidy => Tree::read().and_then(|tree| tidy::report(&tree)),
         Task::Docs => Tree::read().and_then(|tree| docs::write(&tree)),
     };

@@ -60,9 +60,10 @@ fn timed((name, args): Step) -> Result<(), String> {
     }
 }
 
-/// A property of the core that is worth more time than an ordinary test run gives it; or a module
+/// A property that is worth more time than an ordinary test run gives it; or a module
 /// of them, by a name that ends in `::`.
 pub(crate) struct Property {
+    package: &'static str,
     name: &'static str,
     amount_variable: &'static str,
     seed_variable: &'static str,
@@ -70,6 +71,7 @@ pub(crate) struct Property {
 
 /// Any log, however senseless, keeps the laws.
 pub(crate) const FUZZ: Property = Property {
+    package: "sardonyx-core",
     name: "garbage::any_log_keeps_the_laws",
     amount_variable: "FUZZ_ENTRIES",
     seed_variable: "FUZZ_SEED",
@@ -77,6 +79,7 @@ pub(crate) const FUZZ: Property = Property {
 
 /// After any storm of joins and deaths the living end in one ring.
 pub(crate) const STORM: Property = Property {
+    package: "sardonyx-core",
     name: "storm::the_ring_heals",
     amount_variable: "STORM_RUNS",
     seed_variable: "STORM_SEED",
@@ -84,20 +87,29 @@ pub(crate) const STORM: Property = Property {
 
 /// Every property of the schedulers, on random clusters.
 pub(crate) const SCHEDULE: Property = Property {
+    package: "sardonyx-core",
     name: "schedule::properties::",
     amount_variable: "SCHEDULE_CLUSTERS",
     seed_variable: "SCHEDULE_SEED",
 };
 
+/// Whole clusters of real nodes, under every weather.
+pub(crate) const SIM: Property = Property {
+    package: "sardonyx-sim",
+    name: "every_storm_calms_down",
+    amount_variable: "SIM_SEEDS",
+    seed_variable: "SIM_SEED",
+};
+
 /// Optimised, because these are the runs in which a million is a small number.
-const PROPERTY_ARGS: &[&str] = &["test", "--release", "-p", "sardonyx-core", "--test", "it", "--"];
+const RELEASE_TEST: &[&str] = &["test", "--release", "--test", "it", "-p"];
 
 impl Property {
     /// Runs the property's test with `amount` of whatever it counts.
     pub(crate) fn run(&self, amount: u64, seed: Option<u64>) -> Result<(), String> {
         self.must_exist()?;
         let mut test = cargo();
-        test.args(PROPERTY_ARGS).args([self.name, "--nocapture"]);
+        test.args(RELEASE_TEST).args([self.package, "--", self.name, "--nocapture"]);
         if !self.is_module() {
             test.arg("--exact");
         }
@@ -129,20 +141,20 @@ impl Property {
     /// believe for ever that the property holds.
     fn must_exist(&self) -> Result<(), String> {
         let mut list = cargo();
-        list.args(PROPERTY_ARGS).args([self.name, "--list"]);
+        list.args(RELEASE_TEST).args([self.package, "--", self.name, "--list"]);
         let output = list
             .stderr(Stdio::inherit())
             .output()
             .map_err(|why| format!("cannot start cargo: {why}"))?;
         if !output.status.success() {
-            return Err("the core's tests do not build".to_owned());
+            return Err(format!("the tests of {} do not build", self.package));
         }
         if is_listed(&String::from_utf8_lossy(&output.stdout), self.name) {
             return Ok(());
         }
         Err(format!(
-            "sardonyx-core has no test `{}`; if it was renamed, rename it in xtask/src/run.rs too",
-            self.name
+            "{} has no test `{}`; if it was renamed, rename it in xtask/src/run.rs too",
+            self.package, self.name
         ))
     }
 }
