@@ -1,0 +1,393 @@
+//! The log in etcd: ordered by revision, written without contention, read by revision.
+//!
+//! etcd can list keys by name cheaply but by revision only by looking at all of them. So entries
+//! are filed in buckets: each append is conditional on the bucket's number being unchanged since
+//! it was read, hence all of a bucket's entries come before all of the next one's, and a reader
+//! looks at one bucket at a time. Whoever notices that a bucket is full starts the next one; an
+//! append that was under way then tries again there.
+//!
+//! Watch events are a doorbell and nothing more. What is there is always read, in one transaction
+//! with the trim mark: a lost event can make a reader late, never wrong.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use sardonyx_core::Position;
+use tokio_stream::StreamExt as _;
+use tonic::Streaming;
+
+use super::{
+    POLL_PERIOD,
+    proto::{
+        ASCEND, BY_CREATE_REVISION, DeleteRangeResponse, KeyValue, RangeRequest, RangeResponse,
+        RequestOp, TxnRequest, TxnResponse, WatchCreateRequest, WatchRequest, WatchResponse,
+        WatchUnion, delete_of, end_of, is_absent, is_unchanged, put, range, range_of,
+    },
+    rpc::{DELETE, RANGE, Rpc, TXN, WATCH},
+};
+use crate::{
+    backend::{Raw, Read, Tail},
+    error::{Error, Result},
+    token::{Token, lock},
+};
+
+/// A bucket is full after this many revisions. Larger ones cost readers, smaller ones make more
+/// appends try again.
+const BUCKET_REVISIONS: i64 = 4096;
+
+/// How many entries are read at once, unless they are so large that fewer must do.
+const PAGE_ENTRIES_MAX: i64 = 2048;
+
+/// How many writes etcd takes in one transaction, by default 128.
+const TXN_WRITES_MAX: usize = 100;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bucket {
+    number: u64,
+    /// The revision at which it was begun.
+    revision: i64,
+}
+
+impl Bucket {
+    fn of(found: &KeyValue) -> Result<Bucket> {
+        let number = std::str::from_utf8(&found.value).ok();
+        let number = number.and_then(|number| u64::from_str_radix(number, 16).ok());
+        let unreadable = || Error::Corrupt("the number of etcd's bucket cannot be read".into());
+        Ok(Bucket { number: number.ok_or_else(unreadable)?, revision: found.mod_revision })
+    }
+
+    fn value(number: u64) -> Bytes {
+        format!("{number:016x}").into()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Log {
+    rpc: Arc<Rpc>,
+    /// Everything about the log is below this, so that one watch rings for all of it.
+    prefix: String,
+    bucket: Mutex<Bucket>,
+    is_advancing: AtomicBool,
+}
+
+impl Log {
+    pub(super) async fn open(rpc: Arc<Rpc>, prefix: &str) -> Result<Log> {
+        let prefix = format!("{prefix}log/");
+        let at = format!("{prefix}at");
+        let txn = TxnRequest {
+            compare: vec![is_absent(&at)],
+            success: vec![put(&at, Bucket::value(0), 0).into()],
+            failure: vec![range(&at).into()],
+        };
+        let answer: TxnResponse = rpc.call(TXN, txn).await?;
+        let revision = answer.revision();
+        let bucket = match answer.ranges().flat_map(|range| range.kvs).next() {
+            Some(found) => Bucket::of(&found)?,
+            None => Bucket { number: 0, revision },
+        };
+        let (bucket, is_advancing) = (Mutex::new(bucket), AtomicBool::new(false));
+        Ok(Log { rpc, prefix, bucket, is_advancing })
+    }
+
+    fn at(&self) -> String {
+        format!("{}at", self.prefix)
+    }
+
+    fn trim_key(&self) -> String {
+        format!("{}trim", self.prefix)
+    }
+
+    fn entries(&self) -> String {
+        format!("{}e/", self.prefix)
+    }
+
+    fn bucket_prefix(&self, number: u64) -> String {
+        format!("{}e/{number:016x}/", self.prefix)
+    }
+
+    pub(super) async fn append(&self, token: Token, bytes: Bytes) -> Result<Position> {
+        loop {
+            let bucket = *lock(&self.bucket);
+            let Token { writer, number } = token;
+            let key = format!("{}{writer:016x}{number:016x}", self.bucket_prefix(bucket.number));
+            let mut key_only = range(&key);
+            key_only.keys_only = true;
+            let txn = TxnRequest {
+                compare: vec![is_unchanged(&self.at(), bucket.revision), is_absent(&key)],
+                success: vec![put(&key, bytes.clone(), 0).into()],
+                failure: vec![range(&self.at()).into(), key_only.into()],
+            };
+            let answer: TxnResponse = self.rpc.call(TXN, txn).await?;
+            if answer.succeeded {
+                let revision = answer.revision();
+                if revision - bucket.revision >= BUCKET_REVISIONS {
+                    self.advance(bucket).await;
+                }
+                return Ok(Position(revision as u64));
+            }
+            let mut found = answer.ranges().map(|range| range.kvs.into_iter().next());
+            let (at, copy) = (found.next().flatten(), found.next().flatten());
+            if let Some(copy) = copy {
+                // An attempt whose answer was lost had got through.
+                return Ok(Position(copy.create_revision as u64));
+            }
+            let gone = || Error::Corrupt(format!("{} is gone from etcd", self.at()));
+            *lock(&self.bucket) = Bucket::of(&at.ok_or_else(gone)?)?;
+        }
+    }
+
+    /// Begins the next bucket, unless somebody else is at it. If it fails, somebody will notice
+    /// again.
+    async fn advance(&self, full: Bucket) {
+        if self.is_advancing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let number = full.number + 1;
+        let txn = TxnRequest {
+            compare: vec![is_unchanged(&self.at(), full.revision)],
+            success: vec![put(&self.at(), Bucket::value(number), 0).into()],
+            failure: vec![],
+        };
+        if let Ok(answer) = self.rpc.call::<_, TxnResponse>(TXN, txn).await
+            && answer.succeeded
+        {
+            *lock(&self.bucket) = Bucket { number, revision: answer.revision() };
+        }
+        self.is_advancing.store(false, Ordering::Release);
+    }
+
+    /// Marks first and deletes afterwards: a reader that finds the mark before it knows that
+    /// entries may be missing.
+    pub(super) async fn trim(&self, before: Position) -> Result<()> {
+        self.mark_trimmed(before).await?;
+        let kept = self.bucket_behind(before.0.checked_sub(1).map(Position)).await?;
+        loop {
+            let first = RangeRequest { limit: 1, keys_only: true, ..range_of(&self.entries()) };
+            let first: RangeResponse = self.rpc.call(RANGE, first).await?;
+            let Some(first) = first.kvs.first() else { return Ok(()) };
+            let number = self.bucket_of(first)?;
+            if number >= kept {
+                break;
+            }
+            let prefix = self.bucket_prefix(number);
+            let _: DeleteRangeResponse = self.rpc.call(DELETE, delete_of(&prefix)).await?;
+        }
+        let trimmed = RangeRequest {
+            keys_only: true,
+            max_create_revision: before.0 as i64 - 1,
+            ..range_of(&self.bucket_prefix(kept))
+        };
+        let trimmed: RangeResponse = self.rpc.call(RANGE, trimmed).await?;
+        for chunk in trimmed.kvs.chunks(TXN_WRITES_MAX) {
+            let delete = |it: &KeyValue| -> RequestOp {
+                let key = it.key.to_vec();
+                super::proto::DeleteRangeRequest { key, range_end: Vec::new() }.into()
+            };
+            let success = chunk.iter().map(delete).collect();
+            let txn = TxnRequest { success, ..TxnRequest::default() };
+            let _: TxnResponse = self.rpc.call(TXN, txn).await?;
+        }
+        Ok(())
+    }
+
+    async fn mark_trimmed(&self, before: Position) -> Result<()> {
+        let key = self.trim_key();
+        loop {
+            let held: RangeResponse = self.rpc.call(RANGE, range(&key)).await?;
+            let held = held.kvs.first();
+            if held.is_some_and(|held| trim_mark(&held.value) >= before.0) {
+                return Ok(());
+            }
+            let revision = held.map_or(0, |held| held.mod_revision);
+            let mark = Bytes::copy_from_slice(&before.0.to_be_bytes());
+            let txn = TxnRequest {
+                compare: vec![is_unchanged(&key, revision)],
+                success: vec![put(&key, mark, 0).into()],
+                failure: vec![],
+            };
+            if self.rpc.call::<_, TxnResponse>(TXN, txn).await?.succeeded {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The bucket of the first entry behind `after`, or the one that is filled now.
+    async fn bucket_behind(&self, after: Option<Position>) -> Result<u64> {
+        let first = RangeRequest {
+            limit: 1,
+            keys_only: true,
+            sort_order: ASCEND,
+            sort_target: BY_CREATE_REVISION,
+            min_create_revision: after.map_or(0, |after| after.0 as i64 + 1),
+            ..range_of(&self.entries())
+        };
+        let success = vec![first.into(), range(&self.at()).into()];
+        let txn = TxnRequest { success, ..TxnRequest::default() };
+        let answer: TxnResponse = self.rpc.call(TXN, txn).await?;
+        let mut found = answer.ranges().map(|range| range.kvs.into_iter().next());
+        match (found.next().flatten(), found.next().flatten()) {
+            (Some(first), _) => self.bucket_of(&first),
+            (None, Some(at)) => Ok(Bucket::of(&at)?.number),
+            (None, None) => Err(Error::Corrupt(format!("{} is gone from etcd", self.at()))),
+        }
+    }
+
+    fn bucket_of(&self, entry: &KeyValue) -> Result<u64> {
+        let key = std::str::from_utf8(&entry.key).ok();
+        let number = key.and_then(|key| key.strip_prefix(&self.entries())?.split('/').next());
+        let number = number.and_then(|number| u64::from_str_radix(number, 16).ok());
+        number.ok_or_else(|| Error::Corrupt(format!("{:?} is no key of an entry", entry.key)))
+    }
+}
+
+fn trim_mark(value: &[u8]) -> u64 {
+    value.try_into().map_or(0, u64::from_be_bytes)
+}
+
+/// A watch whose events say only that it is time to look.
+pub(super) struct Bell {
+    events: Streaming<WatchResponse>,
+    /// What happened up to here is known.
+    revision: i64,
+}
+
+impl Bell {
+    /// Rings for changes behind `revision` to the keys from `key` to `range_end`.
+    pub(super) async fn new(
+        rpc: &Rpc,
+        key: &str,
+        range_end: Vec<u8>,
+        revision: i64,
+    ) -> Result<Bell> {
+        let create = WatchCreateRequest { key: key.into(), range_end, start_revision: revision + 1 };
+        let create = WatchRequest { request: Some(WatchUnion::Create(create)) };
+        // The stream of requests must not end, or etcd ends the watch.
+        let requests = tokio_stream::once(create).chain(tokio_stream::pending());
+        Ok(Bell { events: rpc.stream(WATCH, requests).await?, revision })
+    }
+
+    /// Waits until something may have changed.
+    pub(super) async fn ring(&mut self, rpc: &Rpc) -> Result<()> {
+        let until = Instant::now() + POLL_PERIOD;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let event = match tokio::time::timeout(left, self.events.message()).await {
+                Ok(event) => event,
+                Err(_) => return Ok(()),
+            };
+            let event = event.map_err(|status| rpc.judge_stream(&status))?;
+            let ended = || Error::Unavailable("etcd ended a watch".into());
+            let event = event.ok_or_else(ended)?;
+            if event.canceled || event.compact_revision > 0 {
+                return Err(ended());
+            }
+            let revision = event.header.as_ref().map_or(0, |header| header.revision);
+            if !event.events.is_empty() && revision > self.revision {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// A reader of the log.
+pub(super) struct EtcdTail {
+    log: Arc<Log>,
+    after: Option<Position>,
+    bucket: Option<u64>,
+    bell: Option<Bell>,
+    page: i64,
+}
+
+impl EtcdTail {
+    pub(super) fn new(log: Arc<Log>, after: Option<Position>) -> EtcdTail {
+        EtcdTail { log, after, bucket: None, bell: None, page: PAGE_ENTRIES_MAX }
+    }
+
+    /// What is in the bucket behind `after`, the trim mark, and the bucket that is filled now: all
+    /// at one revision.
+    async fn look(&mut self, bucket: u64) -> Result<(Look, i64)> {
+        let entries = RangeRequest {
+            limit: self.page,
+            sort_order: ASCEND,
+            sort_target: BY_CREATE_REVISION,
+            min_create_revision: self.after.map_or(0, |after| after.0 as i64 + 1),
+            ..range_of(&self.log.bucket_prefix(bucket))
+        };
+        let success =
+            vec![entries.into(), range(&self.log.trim_key()).into(), range(&self.log.at()).into()];
+        let txn = TxnRequest { success, ..TxnRequest::default() };
+        let answer: TxnResponse = self.log.rpc.call(TXN, txn).await?;
+        let revision = answer.revision();
+        let mut found = answer.ranges().map(|range| range.kvs);
+        let entries = found.next().unwrap_or_default();
+        let trimmed = found.next().unwrap_or_default().first().map_or(0, |it| trim_mark(&it.value));
+        let at = found.next().unwrap_or_default();
+        let gone = || Error::Corrupt(format!("{} is gone from etcd", self.log.at()));
+        let at = Bucket::of(at.first().ok_or_else(gone)?)?.number;
+        Ok((Look { entries, trimmed, at }, revision))
+    }
+}
+
+struct Look {
+    entries: Vec<KeyValue>,
+    trimmed: u64,
+    at: u64,
+}
+
+#[async_trait]
+impl Tail for EtcdTail {
+    async fn next(&mut self) -> Result<Read> {
+        loop {
+            let bucket = match self.bucket {
+                Some(bucket) => bucket,
+                None => self.log.bucket_behind(self.after).await?,
+            };
+            self.bucket = Some(bucket);
+            let (look, revision) = match self.look(bucket).await {
+                // A page of large entries is more than one answer holds.
+                Err(Error::Unavailable(why)) if why.contains("message") && self.page > 1 => {
+                    self.page /= 2;
+                    continue;
+                }
+                look => look?,
+            };
+            let wanted = self.after.map_or(0, |after| after.0 + 1);
+            if look.trimmed > wanted {
+                return Ok(Read::Trimmed);
+            }
+            if let Some(last) = look.entries.last() {
+                self.after = Some(Position(last.create_revision as u64));
+                let raw = |it: KeyValue| Raw {
+                    position: Position(it.create_revision as u64),
+                    bytes: it.value,
+                };
+                return Ok(Read::Entries(look.entries.into_iter().map(raw).collect()));
+            }
+            if look.at > bucket {
+                self.bucket = Some(bucket + 1);
+                continue;
+            }
+            let bell = match &mut self.bell {
+                Some(bell) => bell,
+                none => {
+                    let (prefix, rpc) = (&self.log.prefix, &self.log.rpc);
+                    none.insert(Bell::new(rpc, prefix, end_of(prefix), revision).await?)
+                }
+            };
+            bell.revision = bell.revision.max(revision);
+            let rung = bell.ring(&self.log.rpc).await;
+            if rung.is_err() {
+                // Looked first, then watched from there on: nothing is missed by starting anew.
+                self.bell = None;
+                rung?;
+            }
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Every backend runs the suite.
+
+use sardonyx_store::suite::{self, Arena};
+
+sardonyx_store::suite!(memory, Arena::memory().await);
+sardonyx_store::suite!(embedded, Arena::embedded().await);
+sardonyx_store::suite!(remote, Arena::remote().await);
+sardonyx_store::suite!(etcd, Arena::etcd(1).await);
+
+/// Not a test: the process that [`suite::Child`] starts.
+#[test]
+fn suite_child() {
+    suite::hold_pulse();
+}
