@@ -47,6 +47,7 @@ mod subscription;
 #[allow(clippy::expect_used, clippy::unwrap_used)]
 pub mod suite;
 mod token;
+mod zookeeper;
 
 pub use backend::{
     Backend, Committed, Condition, Item, Lease, Raw, Read, Tail, Txn, Version, Write,

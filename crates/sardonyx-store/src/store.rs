@@ -115,7 +115,7 @@ impl Store {
                 Arc::new(retry(options, || crate::etcd::connect(&servers)).await?)
             }
             Location::ZooKeeper(servers) => {
-                return Err(Error::NotConfigured(format!("{} : not yet", servers.name)));
+                Arc::new(retry(options, || crate::zookeeper::connect(&servers)).await?)
             }
         };
         Store::over(backend, options)

@@ -2,7 +2,7 @@
 
 use std::{any::Any, path::Path, pin::Pin, sync::Arc, time::Duration};
 
-use super::servers::{EtcdCluster, RemoteServer};
+use super::servers::{EtcdCluster, RemoteServer, ZooKeeperEnsemble};
 use crate::{Options, Store};
 
 type Disturb = Box<dyn Fn(u32) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
@@ -88,7 +88,28 @@ impl Arena {
         }
     }
 
-    // EZ
+    /// On ZooKeeper; disturbed by killing and starting again one server after the other.
+    pub async fn zookeeper(n_nodes: usize) -> Arena {
+        let ensemble = Arc::new(ZooKeeperEnsemble::start(n_nodes).await);
+        let url = ensemble.url("suite");
+        let disturbed = Arc::clone(&ensemble);
+        let restart = move |round| -> Pin<Box<dyn Future<Output = ()> + Send>> {
+            let ensemble = Arc::clone(&disturbed);
+            Box::pin(async move {
+                let node = round as usize % ensemble.n_nodes();
+                ensemble.kill(node);
+                ensemble.restart(node).await;
+            })
+        };
+        Arena {
+            url,
+            shared: None,
+            session_timeout: Duration::from_secs(2),
+            disturb: Some(Box::new(restart)),
+            _keep: vec![Box::new(ensemble)],
+        }
+    }
+
     /// Another handle: another client where there is a server, a clone where there is none.
     pub async fn open(&self) -> Store {
         match &self.shared {

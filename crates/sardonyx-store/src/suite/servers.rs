@@ -2,7 +2,7 @@
 
 mod etcd;
 mod remote;
-//mod zookeeper;
+mod zookeeper;
 
 use std::{
     net::TcpListener,
@@ -12,7 +12,7 @@ use std::{
 
 pub use etcd::EtcdCluster;
 pub use remote::RemoteServer;
-//pub use zookeeper::ZooKeeperEnsemble;
+pub use zookeeper::ZooKeeperEnsemble;
 
 use crate::token::lock;
 

@@ -6,6 +6,7 @@ sardonyx_store::suite!(memory, Arena::memory().await);
 sardonyx_store::suite!(embedded, Arena::embedded().await);
 sardonyx_store::suite!(remote, Arena::remote().await);
 sardonyx_store::suite!(etcd, Arena::etcd(1).await);
+sardonyx_store::suite!(zookeeper, Arena::zookeeper(1).await);
 
 /// Not a test: the process that [`suite::Child`] starts.
 #[test]
