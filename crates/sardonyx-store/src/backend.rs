@@ -54,6 +54,11 @@ pub trait Backend: Send + Sync {
 
     /// Carries out `txn` whole or not at all. It may not contain [`Write::Lease`].
     async fn commit(&self, txn: &Txn) -> Result<Committed>;
+
+    /// A receiver that fails once the store is closed, if closing is more than hanging up.
+    fn watch_open(&self) -> Option<watch::Receiver<()>> {
+        None
+    }
 }
 
 /// A reader's place in the log.

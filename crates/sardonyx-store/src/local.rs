@@ -106,11 +106,6 @@ impl Local {
         Local { inner }
     }
 
-    /// A receiver that fails once the store is closed.
-    pub(crate) fn watch_open(&self) -> watch::Receiver<()> {
-        self.inner.open.subscribe()
-    }
-
     pub(crate) async fn submit(&self, op: Op) -> Result<Outcome> {
         self.inner.medium.submit(op).await
     }
@@ -317,6 +312,10 @@ impl Backend for Local {
 
     async fn commit(&self, txn: &Txn) -> Result<Committed> {
         self.commit_in(None, item_txn(txn)).await
+    }
+
+    fn watch_open(&self) -> Option<watch::Receiver<()>> {
+        Some(self.inner.open.subscribe())
     }
 }
 

@@ -126,6 +126,16 @@ impl Store {
         Ok(Store { backend, writer: Arc::new(Writer::new()?), options })
     }
 
+    /// Lets go of the store, and returns once it is closed: when every other handle, subscription
+    /// and session of this process is gone as well. Then the directory of an embedded one is free.
+    pub async fn close(self) {
+        let open = self.backend.watch_open();
+        drop(self);
+        if let Some(mut open) = open {
+            while open.changed().await.is_ok() {}
+        }
+    }
+
     /// What it stands on, for those who need a single attempt: benchmarks and the suite.
     pub fn backend(&self) -> &dyn Backend {
         &*self.backend

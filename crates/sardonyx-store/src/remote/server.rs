@@ -34,7 +34,7 @@ const REQUESTS_MAX: usize = 4096;
 pub struct Serving {
     address: SocketAddr,
     accepting: JoinSet<()>,
-    open: watch::Receiver<()>,
+    open: Option<watch::Receiver<()>>,
 }
 
 impl Serving {
@@ -69,7 +69,9 @@ impl Serving {
     pub async fn stop(mut self) {
         self.accepting.shutdown().await;
         // Fails when the last request under way has been dropped and the files are closed.
-        while self.open.changed().await.is_ok() {}
+        if let Some(mut open) = self.open {
+            while open.changed().await.is_ok() {}
+        }
     }
 }
 

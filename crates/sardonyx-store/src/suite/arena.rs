@@ -65,7 +65,7 @@ impl Arena {
         }
     }
 
-    /// On etcd; disturbed by killing and starting again one member after the other.
+    /// On etcd; disturbed by killing its leader, and by cutting it off, in turn.
     pub async fn etcd(n_nodes: usize) -> Arena {
         let cluster = Arc::new(EtcdCluster::start(n_nodes).await);
         let url = cluster.url("suite");
@@ -73,9 +73,13 @@ impl Arena {
         let restart = move |round| -> Pin<Box<dyn Future<Output = ()> + Send>> {
             let cluster = Arc::clone(&disturbed);
             Box::pin(async move {
-                let node = round as usize % cluster.n_nodes();
-                cluster.kill(node);
-                cluster.restart(node).await;
+                let leader = cluster.leader().await.unwrap_or(0);
+                if round % 2 == 1 {
+                    cluster.cut_off(leader).await;
+                } else {
+                    cluster.kill(leader);
+                    cluster.restart(leader).await;
+                }
             })
         };
         Arena {
@@ -88,7 +92,7 @@ impl Arena {
         }
     }
 
-    /// On ZooKeeper; disturbed by killing and starting again one server after the other.
+    /// On ZooKeeper; disturbed by killing its leader, and by cutting it off, in turn.
     pub async fn zookeeper(n_nodes: usize) -> Arena {
         let ensemble = Arc::new(ZooKeeperEnsemble::start(n_nodes).await);
         let url = ensemble.url("suite");
@@ -96,9 +100,13 @@ impl Arena {
         let restart = move |round| -> Pin<Box<dyn Future<Output = ()> + Send>> {
             let ensemble = Arc::clone(&disturbed);
             Box::pin(async move {
-                let node = round as usize % ensemble.n_nodes();
-                ensemble.kill(node);
-                ensemble.restart(node).await;
+                let leader = ensemble.leader().unwrap_or(0);
+                if round % 2 == 1 {
+                    ensemble.cut_off(leader).await;
+                } else {
+                    ensemble.kill(leader);
+                    ensemble.restart(leader).await;
+                }
             })
         };
         Arena {

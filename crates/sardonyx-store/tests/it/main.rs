@@ -1,4 +1,9 @@
-//! Every backend runs the suite.
+//! Every backend runs the suite; what only one of them can do has a file of its own.
+
+mod ensemble;
+mod files;
+mod killed;
+mod mistakes;
 
 use sardonyx_store::suite::{self, Arena};
 

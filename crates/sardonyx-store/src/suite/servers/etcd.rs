@@ -78,9 +78,19 @@ impl EtcdCluster {
         self.wait().await;
     }
 
-    /// Sends a member a signal: `STOP` cuts it off, `CONT` brings it back.
-    pub fn signal(&self, node: usize, name: &str) {
-        self.nodes[node].signal(name);
+    /// Cuts a member off until the others have a new leader, or for a moment if there are none.
+    pub async fn cut_off(&self, node: usize) {
+        self.nodes[node].signal("STOP");
+        let begun = Instant::now();
+        let patience = if self.n_nodes() > 1 { SOON } else { Duration::from_millis(500) };
+        while begun.elapsed() < patience {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            if self.leader().await.is_some_and(|leader| leader != node) {
+                break;
+            }
+        }
+        self.nodes[node].signal("CONT");
+        self.wait().await;
     }
 
     /// The member that leads.
