@@ -5,23 +5,35 @@
 
 mod abort_join_cluster;
 mod accept_join_cluster;
+mod complete_task;
 mod configure_cluster;
+mod gc;
+mod kill_job;
 mod leave_cluster;
 mod notify_join_cluster;
 mod notify_watchers;
 mod peer_gc;
 mod prepare_join_cluster;
 mod rejected;
+mod seal_task;
+mod submit_job;
+mod volunteer_for_task;
 
 pub use abort_join_cluster::AbortJoinCluster;
 pub use accept_join_cluster::AcceptJoinCluster;
+pub use complete_task::CompleteTask;
 pub use configure_cluster::ConfigureCluster;
+pub use gc::Gc;
+pub use kill_job::KillJob;
 pub use leave_cluster::LeaveCluster;
 pub use notify_join_cluster::NotifyJoinCluster;
 pub use notify_watchers::NotifyWatchers;
 pub use peer_gc::PeerGc;
 pub use prepare_join_cluster::PrepareJoinCluster;
 pub use rejected::Rejected;
+pub use seal_task::SealTask;
+pub use submit_job::{JobText, SubmitJob};
+pub use volunteer_for_task::{VOLUNTEERS_MAX, VolunteerForTask};
 
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +59,18 @@ pub enum Command {
     LeaveCluster(LeaveCluster),
     /// Somebody is about to check everybody's pulse.
     PeerGc(PeerGc),
+    /// A client has work.
+    SubmitJob(SubmitJob),
+    /// Peers ask for the tasks that the plan gives them.
+    VolunteerForTask(VolunteerForTask),
+    /// A peer saw the last of a task's input.
+    SealTask(SealTask),
+    /// A task is done.
+    CompleteTask(CompleteTask),
+    /// A job is to end.
+    KillJob(KillJob),
+    /// What is over may be forgotten.
+    Gc(Gc),
 }
 
 /// A command at its place in the log.
@@ -63,8 +87,8 @@ pub type Outcome = Result<(), Rejected>;
 
 /// The cluster after `entry`, and what became of it.
 ///
-/// Total: a command that makes no sense any more is rejected and changes nothing. It never
-/// panics, because a panic at one entry would stop every peer at that entry for ever.
+/// Every command has an answer, however late or senseless it is: either it changes the cluster or
+/// it says why not. It must not panic, or no peer would ever get past that entry again.
 pub fn apply(replica: &Replica, entry: &Entry) -> (Replica, Outcome) {
     let mut next = replica.clone();
     let outcome = next.play(entry);
@@ -74,7 +98,7 @@ pub fn apply(replica: &Replica, entry: &Entry) -> (Replica, Outcome) {
 impl Replica {
     /// [`apply`] in place, for those who have no use for the replica before.
     pub fn play(&mut self, entry: &Entry) -> Outcome {
-        match &entry.command {
+        let outcome = match &entry.command {
             Command::ConfigureCluster(args) => args.apply(self),
             Command::PrepareJoinCluster(args) => args.apply(self, entry.position),
             Command::NotifyJoinCluster(args) => args.apply(self),
@@ -83,13 +107,23 @@ impl Replica {
             Command::AbortJoinCluster(args) => args.apply(self),
             Command::LeaveCluster(args) => args.apply(self),
             Command::PeerGc(args) => args.apply(self),
+            Command::SubmitJob(args) => args.apply(self),
+            Command::VolunteerForTask(args) => args.apply(self, entry.position),
+            Command::SealTask(args) => args.apply(self),
+            Command::CompleteTask(args) => args.apply(self),
+            Command::KillJob(args) => args.apply(self),
+            Command::Gc(args) => args.apply(self, entry.position),
+        };
+        if outcome.is_ok() {
+            self.release_uncovered();
         }
+        outcome
     }
 }
 
 impl Command {
     /// Every command's name in the log, in the order of the variants.
-    pub const NAMES: [&'static str; 8] = [
+    pub const NAMES: [&'static str; 14] = [
         "configure-cluster",
         "prepare-join-cluster",
         "notify-join-cluster",
@@ -98,6 +132,12 @@ impl Command {
         "abort-join-cluster",
         "leave-cluster",
         "peer-gc",
+        "submit-job",
+        "volunteer-for-task",
+        "seal-task",
+        "complete-task",
+        "kill-job",
+        "gc",
     ];
 
     /// The command's name in the log.
@@ -111,6 +151,12 @@ impl Command {
             Command::AbortJoinCluster(_) => Self::NAMES[5],
             Command::LeaveCluster(_) => Self::NAMES[6],
             Command::PeerGc(_) => Self::NAMES[7],
+            Command::SubmitJob(_) => Self::NAMES[8],
+            Command::VolunteerForTask(_) => Self::NAMES[9],
+            Command::SealTask(_) => Self::NAMES[10],
+            Command::CompleteTask(_) => Self::NAMES[11],
+            Command::KillJob(_) => Self::NAMES[12],
+            Command::Gc(_) => Self::NAMES[13],
         }
     }
 
@@ -124,7 +170,13 @@ impl Command {
             | Command::AbortJoinCluster(_)
             | Command::LeaveCluster(_)
             | Command::PeerGc(_) => true,
-            Command::ConfigureCluster(_) => false,
+            Command::ConfigureCluster(_)
+            | Command::SubmitJob(_)
+            | Command::VolunteerForTask(_)
+            | Command::SealTask(_)
+            | Command::CompleteTask(_)
+            | Command::KillJob(_)
+            | Command::Gc(_) => false,
         }
     }
 }
@@ -148,4 +200,10 @@ into_command!(
     AbortJoinCluster,
     LeaveCluster,
     PeerGc,
+    SubmitJob,
+    VolunteerForTask,
+    SealTask,
+    CompleteTask,
+    KillJob,
+    Gc,
 );

@@ -7,9 +7,9 @@
 use alloc::vec::Vec;
 
 use crate::{
-    id::PeerId,
+    id::{PeerId, Position},
     mutant::{self, Mutant},
-    replica::{Phase, Replica},
+    replica::{Phase, Replica, job::Assignment},
 };
 
 /// Something to be done, once or several times: every effect is idempotent.
@@ -23,6 +23,14 @@ pub enum Effect {
     Probe(PeerId),
     /// Wait for a random while that grows with the attempts, then wake the peer.
     BackOff,
+    /// Stop this task. Comes before the start of another one.
+    StopTask(Assignment),
+    /// Start this task.
+    StartTask(Assignment),
+    /// The right to seal this task is ours.
+    SealTask(Assignment),
+    /// Store the replica at this position as the origin, then trim the log up to it.
+    TrimLog(Position),
     /// Stop everything that runs under this id. Coming back means coming back under a new one.
     Stop,
 }
@@ -32,13 +40,35 @@ pub fn effects(old: &Replica, new: &Replica, me: &PeerId) -> Vec<Effect> {
     if old.is_member(me) && !new.is_member(me) {
         return Vec::from([Effect::Stop]);
     }
-    if mutant::is_on(Mutant::EdgeWatches) {
-        return edge_watches(old, new, me);
+    let mut effects = match mutant::is_on(Mutant::EdgeWatches) {
+        true => edge_watches(old, new, me),
+        false => watches(old, new, me),
+    };
+    effects.extend(tasks(old, new, me));
+    if let Some(origin) = &new.origin
+        && origin.owner == *me
+        && old.origin.as_ref() != Some(origin)
+    {
+        effects.push(Effect::TrimLog(origin.position));
     }
+    effects
+}
+
+fn watches(old: &Replica, new: &Replica, me: &PeerId) -> Vec<Effect> {
     let (was, now) = (old.watches(me), new.watches(me));
     let begin = now.difference(&was).cloned().map(Effect::Watch);
     let end = was.difference(&now).cloned().map(Effect::Unwatch);
     begin.chain(end).collect()
+}
+
+fn tasks(old: &Replica, new: &Replica, me: &PeerId) -> Vec<Effect> {
+    let (was, now) = (old.assignment(me), new.assignment(me));
+    let was_sealing = was == now && old.is_sealing(me);
+    let seals = (new.is_sealing(me) && !was_sealing).then(|| now.clone()).flatten();
+    let moves = was != now;
+    let stop = was.filter(|_| moves).map(Effect::StopTask);
+    let start = now.filter(|_| moves).map(Effect::StartTask);
+    stop.into_iter().chain(start).chain(seals.map(Effect::SealTask)).collect()
 }
 
 /// Watches as the documents change them, command by command. Kept as a mutant: it loses the watch

@@ -15,7 +15,7 @@ use crate::{
     },
     effect::{Effect, effects},
     id::{PeerId, Position},
-    reaction::{Duty, Response, respond},
+    reaction::{Response, owed, respond},
     replica::Replica,
 };
 
@@ -145,10 +145,10 @@ impl Peer {
                 let report = LeaveCluster { peer: peer.clone() };
                 say(is_known.then(|| report.into()))
             }
-            Input::TimerFired { replica } => match self.standing {
-                Standing::BackingOff if !replica.is_joining(&self.id) => self.ask(),
-                _ => Output::default(),
-            },
+            Input::TimerFired { replica } => {
+                let is_out = self.standing == Standing::BackingOff && !replica.is_joining(&self.id);
+                if is_out { self.ask() } else { Output::default() }
+            }
             Input::Say(command) => self.gate(command),
             Input::Leave => say([LeaveCluster { peer: self.id.clone() }.into()]),
         }
@@ -184,31 +184,27 @@ impl Peer {
             self.standing = Standing::Joining;
         }
         if effects.contains(&Effect::BackOff) {
-            match self.standing {
+            if self.standing == Standing::BackingOff {
                 // The timer runs already: a second abort must not start a second one.
-                Standing::BackingOff => effects.retain(|effect| *effect != Effect::BackOff),
-                _ => {
-                    self.standing = Standing::BackingOff;
-                    self.attempts = self.attempts.saturating_add(1);
-                }
+                effects.retain(|effect| *effect != Effect::BackOff);
+            } else {
+                self.standing = Standing::BackingOff;
+                self.attempts = self.attempts.saturating_add(1);
             }
         }
-        commands.retain(|command| match command {
-            Command::AbortJoinCluster(_) => self.begins_to_abort(),
-            _ => true,
+        commands.retain(|command| {
+            !matches!(command, Command::AbortJoinCluster(_)) || self.begins_to_abort()
         });
         Output { effects, append: commands, refused: None }
     }
 
     /// Whether an abort is to be said now. One is enough for one failed attempt.
     fn begins_to_abort(&mut self) -> bool {
-        match self.standing {
-            Standing::Joining => {
-                self.standing = Standing::Aborting;
-                true
-            }
-            _ => false,
+        let begins = self.standing == Standing::Joining;
+        if begins {
+            self.standing = Standing::Aborting;
         }
+        begins
     }
 
     /// What is left to do and to say after a jump. What lay in between was not seen, so every
@@ -218,8 +214,7 @@ impl Peer {
         let kept = new.watches(&self.id).into_iter().map(Effect::Watch);
         let kept: Vec<_> = kept.filter(|watch| !all.contains(watch)).collect();
         all.extend(kept);
-        let mut commands = Vec::new();
-        commands.extend(Duty::of(new, &self.id).map(|duty| duty.command(new, &self.id)));
+        let mut commands = owed(new, &self.id);
         if !new.is_member(&self.id) && !new.is_joining(&self.id) {
             // Our prepare may lie before or behind us; aborting makes both the same.
             commands.push(AbortJoinCluster { joiner: self.id.clone() }.into());

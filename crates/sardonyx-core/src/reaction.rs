@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use crate::{
     command::{
         AbortJoinCluster, AcceptJoinCluster, Command, Entry, NotifyJoinCluster, NotifyWatchers,
-        Outcome, Rejected,
+        Outcome, Rejected, VolunteerForTask,
     },
     effect::{Effect, effects},
     id::PeerId,
@@ -36,7 +36,9 @@ pub fn respond(
     me: &PeerId,
 ) -> Response {
     let mut effects = effects(old, new, me);
-    effects.extend(answers(entry, outcome, new, me));
+    if effects != [Effect::Stop] {
+        effects.extend(answers(entry, outcome, new, me));
+    }
     Response { effects, commands: reactions(entry, outcome, old, new, me) }
 }
 
@@ -53,19 +55,39 @@ pub fn reactions(
     if must_abort(entry, outcome, old, new, me) {
         commands.push(AbortJoinCluster { joiner: me.clone() }.into());
     }
+    commands.extend(volunteers(entry, old, new, me));
     commands
+}
+
+/// A volunteer, if the plan moves `me` and did not before this entry. One is enough, wherever the
+/// plan wants us by the time it is played; if the plan still moves us after that, another is due.
+fn volunteers(entry: &Entry, old: &Replica, new: &Replica, me: &PeerId) -> Option<Command> {
+    let is_answered =
+        || matches!(&entry.command, Command::VolunteerForTask(it) if it.peers.contains(me));
+    let is_due = new.moves(me) && (!old.moves(me) || is_answered());
+    is_due.then(|| volunteer(me))
+}
+
+fn volunteer(me: &PeerId) -> Command {
+    VolunteerForTask { peers: Vec::from([me.clone()]) }.into()
+}
+
+/// All that the cluster waits for `me` to say, whether it was said before or not.
+pub(crate) fn owed(replica: &Replica, me: &PeerId) -> Vec<Command> {
+    let duty = Duty::of(replica, me).map(|duty| duty.command(replica, me));
+    duty.into_iter().chain(replica.moves(me).then(|| volunteer(me))).collect()
 }
 
 /// What the cluster waits for `me` to say. A peer has at most one duty: a member stitches one
 /// joiner in at a time, and a joiner is no member.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Duty {
+struct Duty {
     anchor: PeerId,
     join: Join,
 }
 
 impl Duty {
-    pub(crate) fn of(replica: &Replica, me: &PeerId) -> Option<Duty> {
+    fn of(replica: &Replica, me: &PeerId) -> Option<Duty> {
         let (as_joiner, as_member, mine) = match replica.join_protocol() {
             JoinProtocol::ThreePhase => (Phase::Accepted, Phase::Prepared, me),
             JoinProtocol::TwoPhase => (Phase::Prepared, Phase::Accepted, replica.successor(me)),
@@ -83,7 +105,7 @@ impl Duty {
         Duty::of(replica, me).as_ref() == Some(self)
     }
 
-    pub(crate) fn command(&self, replica: &Replica, me: &PeerId) -> Command {
+    fn command(&self, replica: &Replica, me: &PeerId) -> Command {
         let joiner = self.join.joiner.clone();
         let (observer, subject) = match replica.join_protocol() {
             JoinProtocol::ThreePhase => (self.anchor.clone(), replica.successor(&self.anchor)),
@@ -123,7 +145,13 @@ fn must_abort(entry: &Entry, outcome: &Outcome, old: &Replica, new: &Replica, me
         | Command::AcceptJoinCluster(_)
         | Command::AbortJoinCluster(_)
         | Command::LeaveCluster(_)
-        | Command::PeerGc(_) => was_forgotten,
+        | Command::PeerGc(_)
+        | Command::SubmitJob(_)
+        | Command::VolunteerForTask(_)
+        | Command::SealTask(_)
+        | Command::CompleteTask(_)
+        | Command::KillJob(_)
+        | Command::Gc(_) => was_forgotten,
     }
 }
 
@@ -152,7 +180,13 @@ fn answers(entry: &Entry, outcome: &Outcome, new: &Replica, me: &PeerId) -> Vec<
         | Command::AcceptJoinCluster(_)
         | Command::AbortJoinCluster(_)
         | Command::LeaveCluster(_)
-        | Command::PeerGc(_) => Vec::new(),
+        | Command::PeerGc(_)
+        | Command::SubmitJob(_)
+        | Command::VolunteerForTask(_)
+        | Command::SealTask(_)
+        | Command::CompleteTask(_)
+        | Command::KillJob(_)
+        | Command::Gc(_) => Vec::new(),
     }
 }
 

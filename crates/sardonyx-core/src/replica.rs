@@ -7,6 +7,8 @@
 //! The questions are here; the changes are in [`ring`] and [`joins`](self) and are made by
 //! commands only. What must always hold is in [`laws`].
 
+mod allocation;
+pub mod job;
 mod joins;
 pub mod laws;
 mod ring;
@@ -16,10 +18,21 @@ use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{id::PeerId, tree::Tree};
+use self::job::{Job, JobOutcome, Slot};
+use crate::{
+    id::{JobId, PeerId, Position},
+    scheduler::PlanCell,
+    tree::Tree,
+};
 
 /// How many members a cluster may have unless `configure-cluster` says otherwise.
 pub const PEERS_MAX: u32 = 100_000;
+
+/// How many jobs that were not collected a cluster may have, unless configured otherwise.
+pub const JOBS_MAX: u32 = 10_000;
+
+/// Of how many collected jobs it is remembered how they ended, unless configured otherwise.
+pub const OUTCOMES_MAX: u32 = 10_000;
 
 /// The cluster as a value.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +44,8 @@ pub struct Replica {
     pub(crate) members: Tree<PeerId, Member>,
     /// Members in the order in which they joined.
     pub(crate) seats: Tree<u64, PeerId>,
+    /// The seats of those who run nothing.
+    pub(crate) idle: Tree<u64, ()>,
     /// Joins in flight, by the member at which the joiner is stitched in.
     pub(crate) joins: Tree<PeerId, Join>,
     /// Joiner to anchor: `joins` the other way round.
@@ -38,6 +53,26 @@ pub struct Replica {
     /// The members at which a joiner could be stitched in now. Kept, not computed: choosing the
     /// k-th of ten thousand must not walk over all of them.
     pub(crate) free: Tree<PeerId, ()>,
+    /// Jobs in the order of submission, ended ones too until they are collected.
+    pub(crate) jobs: Tree<u64, Job>,
+    pub(crate) job_places: Tree<JobId, u64>,
+    /// How collected jobs ended, oldest first.
+    pub(crate) outcomes: Tree<u64, (JobId, JobOutcome)>,
+    pub(crate) collected: Tree<JobId, u64>,
+    /// Where the log may be trimmed, and by whom.
+    pub(crate) origin: Option<Origin>,
+    /// Who should run what, once somebody has asked. Follows from all the rest.
+    pub(crate) plan: PlanCell,
+}
+
+/// The place up to which `gc` made the log superfluous.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Origin {
+    /// The position of the `gc` entry.
+    pub position: Position,
+    /// Who asked for it, and is to trim.
+    pub owner: PeerId,
 }
 
 /// How a peer joins; one per cluster, settled once.
@@ -70,11 +105,15 @@ pub enum JobScheduler {
 pub struct Limits {
     /// Members and joiners together.
     pub peers_max: u32,
+    /// Jobs that were not collected.
+    pub jobs_max: u32,
+    /// Collected jobs of which it is remembered how they ended.
+    pub outcomes_max: u32,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { peers_max: PEERS_MAX }
+        Limits { peers_max: PEERS_MAX, jobs_max: JOBS_MAX, outcomes_max: OUTCOMES_MAX }
     }
 }
 
@@ -87,6 +126,8 @@ pub(crate) struct Member {
     pub(crate) watched_by: Option<PeerId>,
     /// Its place in the join order.
     pub(crate) seat: u64,
+    /// What it runs.
+    pub(crate) slot: Option<Slot>,
 }
 
 /// A join in flight.
@@ -140,6 +181,16 @@ impl Replica {
         self.members.len() + self.anchors.len()
     }
 
+    /// The bytes that this replica occupies by itself, ids included once.
+    pub fn bytes(&self) -> usize {
+        let ids = self.members.keys().chain(self.anchors.keys());
+        let text: usize = ids.map(|id| id.as_str().len() + 2 * size_of::<usize>()).sum();
+        let trees = self.members.bytes() + self.seats.bytes() + self.idle.bytes();
+        let joins = self.free.bytes() + self.joins.bytes() + self.anchors.bytes();
+        let jobs: usize = self.jobs().map(Job::bytes).sum();
+        size_of::<Replica>() + text + trees + joins + jobs
+    }
+
     /// The fully joined peers, in join order.
     pub fn peers(&self) -> impl Iterator<Item = &PeerId> {
         self.seats.values()
@@ -148,6 +199,11 @@ impl Replica {
     /// The fully joined peers, in the order of their ids.
     pub fn peers_by_id(&self) -> impl Iterator<Item = &PeerId> {
         self.members.keys()
+    }
+
+    /// The fully joined peer with `rank` others before it, by id.
+    pub fn peer_at(&self, rank: usize) -> Option<&PeerId> {
+        self.members.nth(rank).map(|(peer, _)| peer)
     }
 
     /// Whether `peer` is fully joined.
@@ -211,10 +267,33 @@ impl PartialEq for Replica {
             && self.peers().eq(other.peers())
             && self.pairs().eq(other.pairs())
             && self.joins == other.joins
+            && self.origin == other.origin
+            && self.outcomes().eq(other.outcomes())
+            && self.jobs.len() == other.jobs.len()
+            && self
+                .jobs()
+                .zip(other.jobs())
+                .all(|(mine, theirs)| self.same_job(mine, other, theirs))
     }
 }
 
 impl Eq for Replica {}
+
+impl Replica {
+    fn same_job(&self, mine: &Job, other: &Replica, theirs: &Job) -> bool {
+        let tasks = || mine.tasks.iter().zip(&theirs.tasks);
+        let since = |replica: &Replica, peer| replica.slot(peer).map(|slot| slot.since);
+        mine.id == theirs.id
+            && mine.terms == theirs.terms
+            && mine.outcome == theirs.outcome
+            && tasks().all(|(mine, theirs)| {
+                mine.is_completed == theirs.is_completed
+                    && mine.sealer == theirs.sealer
+                    && mine.peers.values().eq(theirs.peers.values())
+                    && mine.peers.values().all(|peer| since(self, peer) == since(other, peer))
+            })
+    }
+}
 
 impl fmt::Display for JoinProtocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

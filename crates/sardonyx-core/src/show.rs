@@ -8,7 +8,10 @@ use crate::{
     command::{Command, Entry},
     effect::Effect,
     id::PeerId,
-    replica::{Phase, Replica},
+    replica::{
+        Phase, Replica,
+        job::{Job, JobState},
+    },
 };
 
 impl fmt::Display for Replica {
@@ -28,8 +31,37 @@ impl fmt::Display for Replica {
                 write!(f, "  {title} {}", pairs(":", joins))?;
             }
         }
-        Ok(())
+        self.jobs().try_for_each(|job| write_job(f, self, job))?;
+        let outcomes = self.outcomes().map(|(job, outcome)| format!(" {job}:{outcome}"));
+        let outcomes: String = outcomes.collect();
+        if !outcomes.is_empty() {
+            write!(f, "\n  over{outcomes}")?;
+        }
+        match &self.origin {
+            Some(origin) => write!(f, "\n  origin {} by {}", origin.position, origin.owner),
+            None => Ok(()),
+        }
     }
+}
+
+/// `  j1 running  t1 a b  t2 c sealing  t3 done`
+fn write_job(f: &mut fmt::Formatter<'_>, replica: &Replica, job: &Job) -> fmt::Result {
+    write!(f, "\n  {}", job.id())?;
+    match (job.state(), replica.waiting(job)) {
+        (JobState::Completed, _) => return write!(f, " completed"),
+        (JobState::Killed, _) => return write!(f, " killed"),
+        (JobState::Pending, why) => write!(f, " pending: {}", why.unwrap_or_default())?,
+        (JobState::Running, _) => write!(f, " running")?,
+    }
+    for (task, (id, _)) in job.tasks.iter().zip(&job.terms.tasks) {
+        let peers: String = task.peers.values().map(|peer| format!(" {peer}")).collect();
+        match (&task.sealer, task.is_completed) {
+            (_, true) => write!(f, "  {id} done")?,
+            (Some(sealer), _) => write!(f, "  {id}{peers} sealed by {sealer}")?,
+            (None, _) => write!(f, "  {id}{peers}")?,
+        }
+    }
+    Ok(())
 }
 
 impl fmt::Display for Command {
@@ -39,8 +71,10 @@ impl fmt::Display for Command {
             Command::ConfigureCluster(it) => {
                 let protocol = it.join_protocol.map(|it| format!("join-protocol={it}"));
                 let scheduler = it.job_scheduler.map(|it| format!("job-scheduler={it}"));
-                let peers_max = it.peers_max.map(|it| format!("peers-max={it}"));
-                let options = [protocol, scheduler, peers_max].into_iter().flatten();
+                let max = |name, max: Option<u32>| max.map(|max| format!("{name}={max}"));
+                let (peers, jobs) = (max("peers-max", it.peers_max), max("jobs-max", it.jobs_max));
+                let outcomes = max("outcomes-max", it.outcomes_max);
+                let options = [protocol, scheduler, peers, jobs, outcomes].into_iter().flatten();
                 let options: String = options.map(|option| format!(" {option}")).collect();
                 write!(f, "{options}")
             }
@@ -57,6 +91,18 @@ impl fmt::Display for Command {
             Command::AbortJoinCluster(it) => write!(f, " {}", it.joiner),
             Command::LeaveCluster(it) => write!(f, " {}", it.peer),
             Command::PeerGc(it) => write!(f, " {}", it.peer),
+            Command::SubmitJob(it) => {
+                let tasks: String = it.tasks.iter().map(|task| format!(" {task}")).collect();
+                write!(f, " {}:{tasks}", it.id)
+            }
+            Command::VolunteerForTask(it) => {
+                it.peers.iter().try_for_each(|peer| write!(f, " {peer}"))
+            }
+            Command::SealTask(it) => write!(f, " {} {} {}", it.peer, it.job, it.task),
+            Command::CompleteTask(it) => write!(f, " {} {} {}", it.peer, it.job, it.task),
+            Command::KillJob(it) if it.reason.is_empty() => write!(f, " {}", it.job),
+            Command::KillJob(it) => write!(f, " {}: {}", it.job, it.reason),
+            Command::Gc(it) => write!(f, " {}", it.caller),
         }
     }
 }
@@ -74,6 +120,10 @@ impl fmt::Display for Effect {
             Effect::Unwatch(peer) => write!(f, "unwatch {peer}"),
             Effect::Probe(peer) => write!(f, "probe {peer}"),
             Effect::BackOff => write!(f, "back off"),
+            Effect::StopTask(it) => write!(f, "stop {} of {}", it.task, it.job),
+            Effect::StartTask(it) => write!(f, "start {} of {}", it.task, it.job),
+            Effect::SealTask(it) => write!(f, "seal {} of {}", it.task, it.job),
+            Effect::TrimLog(position) => write!(f, "trim the log up to {position}"),
             Effect::Stop => write!(f, "stop"),
         }
     }

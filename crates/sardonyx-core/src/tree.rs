@@ -89,6 +89,27 @@ impl<K, V> Tree<K, V> {
         self.iter().map(|(_, value)| value)
     }
 
+    /// The bytes that the nodes occupy, not counting what keys and values point to.
+    pub fn bytes(&self) -> usize {
+        // An Arc keeps two counters beside its content.
+        self.len() * (size_of::<Node<K, V>>() + 2 * size_of::<usize>())
+    }
+
+    /// A tree of entries whose keys are known to grow: linear, where inserting would not be.
+    pub(crate) fn from_growing(entries: Vec<(K, V)>) -> Self {
+        fn build<K, V>(n: usize, entries: &mut impl Iterator<Item = (K, V)>) -> Link<K, V> {
+            let before = n / 2;
+            let left = if before > 0 { build(before, entries) } else { None };
+            let (key, value) = entries.next()?;
+            let after = n - before - 1;
+            let right = if after > 0 { build(after, entries) } else { None };
+            Some(Arc::new(Node { key, value, size: n, left, right }))
+        }
+        let n = entries.len();
+        let root = if n > 0 { build(n, &mut entries.into_iter()) } else { None };
+        Tree { root }
+    }
+
     /// Whether both are the very same tree in memory, and therefore equal. May miss equal ones.
     pub fn same(&self, other: &Self) -> bool {
         match (&self.root, &other.root) {
@@ -149,11 +170,7 @@ impl<K: Ord + Clone, V: Clone> Tree<K, V> {
 
     /// Puts `value` at `key` and returns what was there.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
-        if let Some(place) = self.get_mut(&key) {
-            return Some(core::mem::replace(place, value));
-        }
-        add(&mut self.root, key, value);
-        None
+        put(&mut self.root, key, value)
     }
 
     /// Takes `key` out and returns what was there.
@@ -172,19 +189,23 @@ fn size<K, V>(link: &Link<K, V>) -> usize {
     link.as_ref().map_or(0, |node| node.size)
 }
 
-/// Inserts a key known to be absent.
-fn add<K: Ord + Clone, V: Clone>(link: &mut Link<K, V>, key: K, value: V) {
+/// Inserts or replaces, and rebalances only where the tree has grown.
+fn put<K: Ord + Clone, V: Clone>(link: &mut Link<K, V>, key: K, value: V) -> Option<V> {
     let Some(node) = link else {
         *link = Some(Arc::new(Node { key, value, size: 1, left: None, right: None }));
-        return;
+        return None;
     };
     let node = Arc::make_mut(node);
-    node.size += 1;
-    match key < node.key {
-        true => add(&mut node.left, key, value),
-        false => add(&mut node.right, key, value),
+    let replaced = match key.cmp(&node.key) {
+        Ordering::Less => put(&mut node.left, key, value),
+        Ordering::Greater => put(&mut node.right, key, value),
+        Ordering::Equal => return Some(core::mem::replace(&mut node.value, value)),
+    };
+    if replaced.is_none() {
+        node.size += 1;
+        balance(link);
     }
-    balance(link);
+    replaced
 }
 
 /// Removes a key known to be present.
@@ -348,16 +369,6 @@ impl<K: Eq, V: Eq> Eq for Tree<K, V> {}
 impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Tree<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter()).finish()
-    }
-}
-
-impl<K: Ord + Clone, V: Clone> FromIterator<(K, V)> for Tree<K, V> {
-    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
-        let mut tree = Tree::new();
-        for (key, value) in entries {
-            tree.insert(key, value);
-        }
-        tree
     }
 }
 

@@ -1,2 +1,9 @@
-//! x
-fn main() {}
+//! The program `sardonyx`.
+
+mod cli;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run()
+}

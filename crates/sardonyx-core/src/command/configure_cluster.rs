@@ -19,6 +19,10 @@ pub struct ConfigureCluster {
     pub join_protocol: Option<JoinProtocol>,
     /// How many members and joiners there may be.
     pub peers_max: Option<u32>,
+    /// How many jobs there may be that were not collected.
+    pub jobs_max: Option<u32>,
+    /// Of how many collected jobs it is remembered how they ended.
+    pub outcomes_max: Option<u32>,
 }
 
 impl ConfigureCluster {
@@ -28,10 +32,20 @@ impl ConfigureCluster {
         {
             return Err(Rejected::ProtocolSettled(settled));
         }
-        let limits = Limits { peers_max: self.peers_max.unwrap_or(replica.limits.peers_max) };
-        let present = replica.n_present();
-        if (limits.peers_max as usize) < present {
-            return Err(Rejected::LimitBelowPresent { limit: "peers-max", present });
+        let was = replica.limits;
+        let limits = Limits {
+            peers_max: self.peers_max.unwrap_or(was.peers_max),
+            jobs_max: self.jobs_max.unwrap_or(was.jobs_max),
+            outcomes_max: self.outcomes_max.unwrap_or(was.outcomes_max),
+        };
+        let bounded = [
+            ("peers-max", limits.peers_max, replica.n_present()),
+            ("jobs-max", limits.jobs_max, replica.jobs.len()),
+        ];
+        for (limit, max, present) in bounded {
+            if (max as usize) < present {
+                return Err(Rejected::LimitBelowPresent { limit, present });
+            }
         }
         let protocol = self.join_protocol.or(replica.join_protocol);
         let scheduler = self.job_scheduler.unwrap_or(replica.job_scheduler);
@@ -40,6 +54,8 @@ impl ConfigureCluster {
             return Err(Rejected::NothingNew);
         }
         (replica.join_protocol, replica.job_scheduler, replica.limits) = now;
+        replica.forget_old_outcomes();
+        replica.plan.forget();
         Ok(())
     }
 }

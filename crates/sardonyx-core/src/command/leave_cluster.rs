@@ -5,14 +5,15 @@ use serde::{Deserialize, Serialize};
 use super::{Outcome, Rejected};
 use crate::{id::PeerId, replica::Replica};
 
-/// Removes `peer` and closes the ring: whoever watched it now watches whom it watched. Sent by
+/// Takes `peer` out of the ring, of its task, and of every join that it was part of. Sent by
 /// whoever saw its pulse end, or by the peer itself when it is stopped on purpose.
 ///
-/// Joins that cannot go on without it are forgotten, and those joiners must prepare again;
-/// keeping one half joined would leave it unwatched. The same command reports a dead joiner, so
-/// that it does not matter whether its acceptance was faster than the report.
+/// Its neighbours in the ring are tied together. A joiner whose join went through it starts over:
+/// half a join would be a peer that nobody looks after. A dead joiner is reported by this command
+/// as well, so that nothing depends on whether the report or the acceptance came first.
 ///
-/// Rejected when the peer is unknown, which is normal: two observers may report one death.
+/// Rejected when nobody knows the peer any more. That happens all the time, since a death may have
+/// several witnesses.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct LeaveCluster {

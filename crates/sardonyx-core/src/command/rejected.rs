@@ -1,10 +1,15 @@
 //! Why a command changed nothing.
 
+use alloc::string::String;
 use core::fmt;
 
-use crate::{id::PeerId, replica::JoinProtocol};
+use super::VOLUNTEERS_MAX;
+use crate::{
+    id::{JobId, PeerId, TaskId},
+    replica::{JoinProtocol, job::JobOutcome},
+};
 
-/// Why a command changed nothing. Not an error: two observers may report one death.
+/// Why a command changed nothing. Part of normal life, not an error: commands cross on their way.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Rejected {
     /// The peer is a member already.
@@ -48,6 +53,28 @@ pub enum Rejected {
     },
     /// The command says nothing that is not so already.
     NothingNew,
+    /// There is no such job.
+    UnknownJob(JobId),
+    /// There is or was a job of that id.
+    KnownJob(JobId),
+    /// The job is over.
+    JobEnded(JobId, JobOutcome),
+    /// The job has no such task.
+    UnknownTask(JobId, TaskId),
+    /// The task is done.
+    TaskCompleted(JobId, TaskId),
+    /// The peer does not run that task.
+    NotOnTask(PeerId, TaskId),
+    /// Another peer is sealing the task.
+    SealedBy(PeerId),
+    /// Everybody who volunteered is where the plan wants it, or is no member.
+    NobodyMoves,
+    /// More volunteers than one entry may have.
+    TooManyVolunteers(usize),
+    /// The job cannot be understood, or cannot be run.
+    BadJob(String),
+    /// The cluster has as many jobs as it may have.
+    TooManyJobs(u32),
 }
 
 impl fmt::Display for Rejected {
@@ -76,6 +103,23 @@ impl fmt::Display for Rejected {
                 write!(f, "{limit} cannot be below the {present} that are there")
             }
             Rejected::NothingNew => write!(f, "it says nothing new"),
+            Rejected::UnknownJob(job) => write!(f, "there is no job {job}"),
+            Rejected::KnownJob(job) => write!(f, "there is a job {job} already"),
+            Rejected::JobEnded(job, outcome) => write!(f, "job {job} is {outcome}"),
+            Rejected::UnknownTask(job, task) => write!(f, "job {job} has no task {task}"),
+            Rejected::TaskCompleted(job, task) => {
+                write!(f, "task {task} of job {job} is completed")
+            }
+            Rejected::NotOnTask(peer, task) => write!(f, "{peer} does not run {task}"),
+            Rejected::SealedBy(peer) => write!(f, "{peer} is sealing it"),
+            Rejected::NobodyMoves => write!(f, "the plan moves none of them"),
+            Rejected::TooManyVolunteers(n) => {
+                write!(f, "{n} volunteers in one entry, at most {VOLUNTEERS_MAX} go together")
+            }
+            Rejected::BadJob(why) => write!(f, "{why}"),
+            Rejected::TooManyJobs(max) => {
+                write!(f, "the cluster is full: jobs-max is {max}; gc makes room")
+            }
         }
     }
 }

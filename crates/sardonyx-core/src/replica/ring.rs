@@ -1,13 +1,13 @@
-//! The ring: every member watches exactly one other, and is watched by exactly one.
+//! The ring in which members look after each other.
 //!
-//! Law: with two or more members, following `watches` from any of them visits all of them once
-//! and comes back (`laws::ring_is_one_cycle`). A cluster of one has no pairs.
+//! Law: from any of two or more members, going from watcher to watched passes everybody once and
+//! ends where it began (`laws::ring_is_one_cycle`). A lone member watches nobody.
 //!
-//! Why a ring: when a peer dies, one survivor knows it, and the same survivor knows whom to watch
-//! next, without asking anyone.
+//! A ring, because it needs no second opinion: a death has exactly one witness, and that witness
+//! already knows who stands behind the dead.
 //!
-//! Not here: who stitches a joiner in (`command::prepare_join_cluster`), and actually watching
-//! anybody, which is an effect.
+//! Elsewhere: the choice of who takes a joiner in (`command::prepare_join_cluster`), and the
+//! watching itself, which is an effect.
 
 use super::{Member, Replica};
 use crate::id::PeerId;
@@ -45,11 +45,13 @@ impl Replica {
         self.refresh_free(watcher);
     }
 
-    /// Takes `peer` out and closes the gap: whoever watched it now watches whom it watched. When
-    /// the last pair breaks, the ring is empty.
+    /// Takes `peer` out and ties its two neighbours together. Of a pair, one is left, and no ring.
     pub(crate) fn unstitch(&mut self, peer: &PeerId) {
+        self.release(peer);
+        self.plan.forget();
         let Some(member) = self.members.remove(peer) else { return };
         self.seats.remove(&member.seat);
+        self.idle.remove(&member.seat);
         self.free.remove(peer);
         let (Some(before), Some(after)) = (member.watched_by, member.watches) else { return };
         let pair_is_left = before != after;
@@ -63,14 +65,11 @@ impl Replica {
     }
 
     /// Gives `peer` the last place in the join order.
-    pub(crate) fn seat(
-        &mut self,
-        peer: &PeerId,
-        watches: Option<PeerId>,
-        watched_by: Option<PeerId>,
-    ) {
+    fn seat(&mut self, peer: &PeerId, watches: Option<PeerId>, watched_by: Option<PeerId>) {
+        self.plan.forget();
         let seat = self.seats.last().map_or(0, |(last, _)| last + 1);
         self.seats.insert(seat, peer.clone());
-        self.members.insert(peer.clone(), Member { watches, watched_by, seat });
+        self.idle.insert(seat, ());
+        self.members.insert(peer.clone(), Member { watches, watched_by, seat, slot: None });
     }
 }

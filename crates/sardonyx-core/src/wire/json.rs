@@ -67,6 +67,12 @@ pub fn command_from_json(name: &str, args: &str) -> Result<Command, Malformed> {
         "abort-join-cluster" => read::<c::AbortJoinCluster>(name, args),
         "leave-cluster" => read::<c::LeaveCluster>(name, args),
         "peer-gc" => read::<c::PeerGc>(name, args),
+        "submit-job" => read::<c::SubmitJob>(name, args),
+        "volunteer-for-task" => read::<c::VolunteerForTask>(name, args),
+        "seal-task" => read::<c::SealTask>(name, args),
+        "complete-task" => read::<c::CompleteTask>(name, args),
+        "kill-job" => read::<c::KillJob>(name, args),
+        "gc" => read::<c::Gc>(name, args),
         _ => {
             let known = Command::NAMES.join(", ");
             Err(Malformed(format!("there is no command {name:?}; the commands are {known}")))
@@ -87,11 +93,18 @@ pub fn command_to_json(command: &Command) -> String {
 }
 
 fn args_to_json(command: &Command) -> String {
-    fn write(args: &impl Serialize) -> Value {
-        serde_json::to_value(args).unwrap_or_default()
+    fn write(args: &impl Serialize) -> String {
+        serde_json::to_string(args).unwrap_or_default()
     }
-    let mut args = match command {
-        Command::ConfigureCluster(args) => write(args),
+    match command {
+        Command::ConfigureCluster(args) => {
+            // What is not configured is not mentioned.
+            let mut options = serde_json::to_value(args).unwrap_or_default();
+            if let Value::Object(options) = &mut options {
+                options.retain(|_, value| !value.is_null());
+            }
+            options.to_string()
+        }
         Command::PrepareJoinCluster(args) => write(args),
         Command::NotifyJoinCluster(args) => write(args),
         Command::NotifyWatchers(args) => write(args),
@@ -99,9 +112,11 @@ fn args_to_json(command: &Command) -> String {
         Command::AbortJoinCluster(args) => write(args),
         Command::LeaveCluster(args) => write(args),
         Command::PeerGc(args) => write(args),
-    };
-    if let Value::Object(args) = &mut args {
-        args.retain(|_, value| !value.is_null());
+        Command::SubmitJob(args) => write(args),
+        Command::VolunteerForTask(args) => write(args),
+        Command::SealTask(args) => write(args),
+        Command::CompleteTask(args) => write(args),
+        Command::KillJob(args) => write(args),
+        Command::Gc(args) => write(args),
     }
-    args.to_string()
 }

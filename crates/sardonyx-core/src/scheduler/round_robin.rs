@@ -1,0 +1,55 @@
+//! Round robin: as even as the bounds allow.
+
+use alloc::{collections::BinaryHeap, vec::Vec};
+use core::cmp::Reverse;
+
+use super::{Bounds, JobView, TaskView};
+
+/// Lower bounds are covered in the order of submission, as far as the peers go. The rest goes one
+/// by one to the covered job that has the fewest.
+pub(super) fn jobs(peers: usize, jobs: &[JobView<'_>]) -> Vec<usize> {
+    let mut left = peers;
+    let mut covered = Vec::with_capacity(jobs.len());
+    let mut counts: Vec<_> = jobs
+        .iter()
+        .map(|job| {
+            let is_covered = job.bounds.low <= left;
+            covered.push(is_covered);
+            let count = if is_covered { job.bounds.low } else { 0 };
+            left -= count;
+            count
+        })
+        .collect();
+    // A job that cannot be covered has no room for anybody.
+    let bounds = jobs.iter().zip(covered).map(|(job, is_covered)| match is_covered {
+        true => job.bounds,
+        false => Bounds { low: 0, high: 0 },
+    });
+    level(&mut counts, &bounds.collect::<Vec<_>>(), left);
+    counts
+}
+
+/// After the minima, one by one to the task that has the fewest and has room.
+pub(super) fn tasks(peers: usize, tasks: &[TaskView]) -> Vec<usize> {
+    let (mut counts, left) = super::minima(peers, tasks);
+    let bounds: Vec<_> = tasks.iter().map(|task| task.bounds).collect();
+    level(&mut counts, &bounds, left);
+    counts
+}
+
+/// Hands out `left` one by one to whoever has the fewest and room for more, ties to the first.
+fn level(counts: &mut [usize], bounds: &[Bounds], mut left: usize) {
+    let has_room = |&index: &usize| counts[index] < bounds[index].high;
+    let with_room = (0..counts.len()).filter(has_room);
+    let mut fewest: BinaryHeap<_> =
+        with_room.map(|index| Reverse((counts[index], index))).collect();
+    while left > 0
+        && let Some(Reverse((count, index))) = fewest.pop()
+    {
+        counts[index] = count + 1;
+        left -= 1;
+        if counts[index] < bounds[index].high {
+            fewest.push(Reverse((counts[index], index)));
+        }
+    }
+}

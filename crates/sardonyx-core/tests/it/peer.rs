@@ -1,0 +1,158 @@
+//! A peer's own memory: the gate, the back-off, the end of an id.
+
+use std::time::Duration;
+
+use sardonyx_core::{
+    Command, Effect, Entry, Input, Output, Peer, Position, Replica, apply,
+    peer::{BackOff, HELD_MAX, Standing},
+    wire,
+};
+
+use crate::text::{command, peer};
+
+/// A peer and its own view of the log.
+struct Alone {
+    peer: Peer,
+    replica: Replica,
+    position: u64,
+}
+
+impl Alone {
+    fn new(id: &str, origin: &str) -> Alone {
+        let peer = Peer::new(peer(id), Some(2));
+        Alone { peer, replica: wire::replica_from_json(origin).unwrap(), position: 0 }
+    }
+
+    fn play(&mut self, text: &str) -> Output {
+        let entry = Entry { position: Position(self.position), command: command(text) };
+        self.position += 1;
+        let (new, outcome) = apply(&self.replica, &entry);
+        let old = std::mem::replace(&mut self.replica, new);
+        let new = &self.replica;
+        self.peer.step(Input::Played { entry: &entry, outcome: &outcome, old: &old, new })
+    }
+
+    fn timer(&mut self) -> Output {
+        self.peer.step(Input::TimerFired { replica: &self.replica })
+    }
+}
+
+fn says(output: &Output) -> Vec<String> {
+    output.append.iter().map(ToString::to_string).collect()
+}
+
+fn greedy() -> Command {
+    command(r#"configure-cluster {"job-scheduler":"greedy"}"#)
+}
+
+#[test]
+fn what_is_not_about_joining_waits_until_the_peer_is_in() {
+    let mut it = Alone::new("a", "{}");
+    assert_eq!(says(&it.peer.step(Input::Start)), ["prepare-join-cluster a"]);
+    assert!(it.peer.step(Input::Say(greedy())).append.is_empty());
+    // Said twice is said once.
+    assert!(it.peer.step(Input::Say(greedy())).append.is_empty());
+    let joined = it.play("prepare-join-cluster a");
+    assert_eq!(says(&joined), ["configure-cluster job-scheduler=greedy"]);
+    assert_eq!(it.peer.standing(), Standing::Member);
+    assert_eq!(it.peer.step(Input::Say(greedy())).append, [greedy()]);
+}
+
+#[test]
+fn what_no_longer_makes_sense_is_not_let_out() {
+    let mut it = Alone::new("a", "{}");
+    it.peer.step(Input::Start);
+    it.peer.step(Input::Say(greedy()));
+    it.play(r#"configure-cluster {"job-scheduler":"greedy"}"#);
+    assert!(it.play("prepare-join-cluster a").append.is_empty());
+}
+
+#[test]
+fn the_gate_holds_as_much_as_it_says_and_refuses_one_more() {
+    let mut it = Alone::new("a", "{}");
+    let max = |n: usize| command(&format!(r#"configure-cluster {{"peers-max":{n}}}"#));
+    for n in 0..HELD_MAX {
+        assert_eq!(it.peer.step(Input::Say(max(n))), Output::default());
+    }
+    assert_eq!(it.peer.step(Input::Say(max(HELD_MAX))).refused, Some(max(HELD_MAX)));
+}
+
+#[test]
+fn a_refused_joiner_aborts_once_looks_at_one_member_and_tries_again_later() {
+    let origin = r#"{"join-protocol":"three-phase","peers":["a"],"prepared":{"a":"b"}}"#;
+    let mut it = Alone::new("c", origin);
+    it.peer.step(Input::Start);
+    let refused = it.play("prepare-join-cluster c");
+    assert_eq!(refused.effects, [Effect::Probe(peer("a"))]);
+    assert_eq!(says(&refused), ["abort-join-cluster c"]);
+    assert_eq!(it.peer.standing(), Standing::Aborting);
+    assert_eq!(it.play("abort-join-cluster c").effects, [Effect::BackOff]);
+    // Somebody else's abort does not start a second timer.
+    assert_eq!(it.play("abort-join-cluster c"), Output::default());
+    assert_eq!(it.peer.attempts(), 1);
+    assert_eq!(says(&it.timer()), ["prepare-join-cluster c"]);
+    assert_eq!(it.timer(), Output::default());
+    // After every second failure everybody's pulse is checked.
+    it.play("prepare-join-cluster c");
+    it.play("abort-join-cluster c");
+    assert_eq!(says(&it.timer()), ["peer-gc c", "prepare-join-cluster c"]);
+    assert_eq!(it.play("peer-gc c").effects, [Effect::Probe(peer("a"))]);
+}
+
+#[test]
+fn nothing_comes_from_an_id_that_has_left() {
+    let mut it = Alone::new("b", r#"{"join-protocol":"three-phase","peers":["a","b","c"]}"#);
+    it.peer.step(Input::Jumped { old: &it.replica, new: &it.replica });
+    let left = it.play("leave-cluster b");
+    assert_eq!(left.effects, [Effect::Stop]);
+    assert_eq!(it.peer.standing(), Standing::Stopped);
+    assert_eq!(it.play("prepare-join-cluster b"), Output::default());
+    assert_eq!(it.peer.step(Input::Start), Output::default());
+}
+
+#[test]
+fn a_joiner_that_is_taken_for_dead_stops_too() {
+    let origin = r#"{"join-protocol":"three-phase","peers":["a"],"prepared":{"a":"b"}}"#;
+    let mut it = Alone::new("b", origin);
+    it.peer.step(Input::Start);
+    assert_eq!(it.play("leave-cluster b").effects, [Effect::Stop]);
+}
+
+#[test]
+fn a_jump_arms_every_watch_again_and_says_every_duty_again() {
+    let origin = r#"{"join-protocol":"three-phase","peers":["a","b"],"prepared":{"a":"c"}}"#;
+    let mut it = Alone::new("a", origin);
+    let jumped = it.peer.step(Input::Jumped { old: &it.replica, new: &it.replica });
+    assert_eq!(jumped.effects, [Effect::Watch(peer("b")), Effect::Watch(peer("c"))]);
+    assert_eq!(says(&jumped), ["notify-join-cluster c observer=a subject=b"]);
+}
+
+#[test]
+fn a_joiner_that_jumped_past_the_end_of_its_join_begins_again() {
+    let origin = r#"{"join-protocol":"three-phase","peers":["a"],"prepared":{"a":"b"}}"#;
+    let mut it = Alone::new("b", origin);
+    it.peer.step(Input::Start);
+    let new = wire::replica_from_json(r#"{"join-protocol":"three-phase","peers":["x"]}"#).unwrap();
+    let jumped = it.peer.step(Input::Jumped { old: &it.replica, new: &new });
+    assert_eq!(says(&jumped), ["abort-join-cluster b"]);
+}
+
+#[test]
+fn a_peer_that_is_stopped_on_purpose_says_so() {
+    let mut it = Alone::new("a", "{}");
+    it.peer.step(Input::Start);
+    it.play("prepare-join-cluster a");
+    assert_eq!(says(&it.peer.step(Input::Leave)), ["leave-cluster a"]);
+    assert_eq!(it.play("leave-cluster a").effects, [Effect::Stop]);
+}
+
+#[test]
+fn the_back_off_doubles_up_to_its_limit() {
+    let back_off = BackOff::default();
+    let longest = |attempts| back_off.wait(attempts, u32::MAX);
+    assert_eq!(longest(1), Duration::from_millis(500));
+    assert_eq!(longest(2), Duration::from_secs(1));
+    assert_eq!(longest(6), Duration::from_secs(16));
+    assert_eq!(longest(u32::MAX), Duration::from_secs(16));
+    assert_eq!(back_off.wait(3, 0), Duration::ZERO);
+}

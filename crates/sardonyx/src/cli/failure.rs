@@ -1,0 +1,44 @@
+//! How a subcommand fails: one line on stderr, and an exit code that says whose turn it is.
+
+use std::{fmt, io, process::ExitCode};
+
+/// Why a subcommand ended early.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// What was given is wrong: exit code 2, and nothing will help but other input.
+    Input(String),
+    /// The world did not play along: exit code 1; trying again may help.
+    World(String),
+    /// Whoever read our output has gone away, which is how `head` ends a pipe: no failure at all.
+    ReaderGone,
+}
+
+impl Failure {
+    pub(crate) fn input(why: impl fmt::Display) -> Failure {
+        Failure::Input(why.to_string())
+    }
+
+    pub(crate) fn world(why: impl fmt::Display) -> Failure {
+        Failure::World(why.to_string())
+    }
+
+    pub(crate) fn report(self) -> ExitCode {
+        let (why, code) = match self {
+            Failure::Input(why) => (why, 2),
+            Failure::World(why) => (why, 1),
+            Failure::ReaderGone => return ExitCode::SUCCESS,
+        };
+        eprintln!("sardonyx: {why}");
+        ExitCode::from(code)
+    }
+}
+
+/// Failing to write is the world's fault, unless the reader left on purpose.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        match error.kind() == io::ErrorKind::BrokenPipe {
+            true => Failure::ReaderGone,
+            false => Failure::World(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The program from the outside.
+
+// A test that cannot go on says so by panicking.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, unreachable_pub)]
+
+mod program;
+mod replay;

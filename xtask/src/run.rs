@@ -1,0 +1,168 @@
+//! Calls to cargo: the steps of `cargo xtask test`, and the two long properties.
+
+use std::{
+    env,
+    ffi::OsString,
+    process::{Command, Stdio},
+    time::Instant,
+};
+
+use crate::tree;
+
+/// A step of `cargo xtask test`: what it is called, and what cargo is told.
+type Step = (&'static str, &'static [&'static str]);
+
+/// Cheap steps first: a misplaced comma should not cost the time of all tests.
+///
+/// The core is checked a second time, alone, because only then is it built as it is shipped:
+/// its tests switch on the feature `mutants`, and with it `std`. Without it, a stray `std::` does
+/// not compile; that `#![no_std]` is there to make it so is tidy's business, which runs among
+/// the tests.
+const STEPS: &[Step] = &[
+    ("format", &["fmt", "--all", "--check"]),
+    ("lints", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+    ("core without std", &["clippy", "-p", "sardonyx-core", "--lib", "--", "-D", "warnings"]),
+    ("tests and tidy", &["test", "--workspace"]),
+];
+
+/// Advisories are left out: they need the network, and change without a change here.
+const DENY: Step = ("deny", &["deny", "--offline", "check", "bans", "licenses", "sources"]);
+
+/// Runs every step in order, up to the first that fails.
+pub(crate) fn test() -> Result<(), String> {
+    let started = Instant::now();
+    for &step in STEPS {
+        timed(step)?;
+    }
+    if has_deny() {
+        timed(DENY)?;
+    } else {
+        eprintln!(
+            "== deny: SKIPPED, cargo-deny is not installed (`cargo install cargo-deny`); \
+             bans, licences and sources are unchecked"
+        );
+    }
+    eprintln!("== all steps passed in {:.1} s", started.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn timed((name, args): Step) -> Result<(), String> {
+    eprintln!("== {name}: cargo {}", args.join(" "));
+    let started = Instant::now();
+    let passed = call(cargo().args(args))?;
+    let seconds = started.elapsed().as_secs_f64();
+    if passed {
+        eprintln!("== {name}: ok, {seconds:.1} s");
+        Ok(())
+    } else {
+        let again = args.join(" ");
+        Err(format!("{name} failed after {seconds:.1} s; to see it alone: cargo {again}"))
+    }
+}
+
+/// A property of the core that is worth more time than an ordinary test run gives it.
+pub(crate) struct Property {
+    name: &'static str,
+    amount_variable: &'static str,
+    seed_variable: &'static str,
+}
+
+/// Any log, however senseless, keeps the laws.
+pub(crate) const FUZZ: Property = Property {
+    name: "garbage::any_log_keeps_the_laws",
+    amount_variable: "FUZZ_ENTRIES",
+    seed_variable: "FUZZ_SEED",
+};
+
+/// After any storm of joins and deaths the living end in one ring.
+pub(crate) const STORM: Property = Property {
+    name: "storm::the_ring_heals",
+    amount_variable: "STORM_RUNS",
+    seed_variable: "STORM_SEED",
+};
+
+/// Optimised, because these are the runs in which a million is a small number.
+const PROPERTY_ARGS: &[&str] =
+    &["test", "--release", "-p", "sardonyx-core", "--test", "it", "--", "--exact"];
+
+impl Property {
+    /// Runs the property's test with `amount` of whatever it counts.
+    pub(crate) fn run(&self, amount: u64, seed: Option<u64>) -> Result<(), String> {
+        self.must_exist()?;
+        let mut test = cargo();
+        test.args(PROPERTY_ARGS).args([self.name, "--nocapture"]);
+        test.env(self.amount_variable, amount.to_string());
+        if let Some(seed) = seed {
+            test.env(self.seed_variable, seed.to_string());
+        }
+        let started = Instant::now();
+        let passed = call(&mut test)?;
+        let seconds = started.elapsed().as_secs_f64();
+        if passed {
+            eprintln!("== {}: ok, {amount} in {seconds:.1} s", self.name);
+            Ok(())
+        } else {
+            let seed = self.seed_variable;
+            Err(format!(
+                "{} failed; give the seed above as --seed ({seed}) to repeat it",
+                self.name
+            ))
+        }
+    }
+
+    /// A test run in which no test has the name asked for succeeds; after a renaming we would
+    /// believe for ever that the property holds.
+    fn must_exist(&self) -> Result<(), String> {
+        let mut list = cargo();
+        list.args(PROPERTY_ARGS).args([self.name, "--list"]);
+        let output = list
+            .stderr(Stdio::inherit())
+            .output()
+            .map_err(|why| format!("cannot start cargo: {why}"))?;
+        if !output.status.success() {
+            return Err("the core's tests do not build".to_owned());
+        }
+        if is_listed(&String::from_utf8_lossy(&output.stdout), self.name) {
+            return Ok(());
+        }
+        Err(format!(
+            "sardonyx-core has no test `{}`; if it was renamed, rename it in xtask/src/run.rs too",
+            self.name
+        ))
+    }
+}
+
+fn is_listed(listing: &str, test: &str) -> bool {
+    listing.lines().any(|line| line.strip_suffix(": test") == Some(test))
+}
+
+fn has_deny() -> bool {
+    let mut probe = cargo();
+    probe.args(["deny", "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
+    probe.status().is_ok_and(|status| status.success())
+}
+
+/// The cargo that runs us, in the root of the workspace.
+pub(crate) fn cargo() -> Command {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
+    cargo.current_dir(tree::root());
+    cargo
+}
+
+fn call(command: &mut Command) -> Result<bool, String> {
+    let status = command.status().map_err(|why| format!("cannot start cargo: {why}"))?;
+    Ok(status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_property_that_is_not_there_is_noticed() {
+        let listing = "garbage::any_log_keeps_the_laws: test\n\n1 test, 0 benchmarks\n";
+        assert!(is_listed(listing, FUZZ.name));
+        assert!(!is_listed(listing, STORM.name));
+        assert!(!is_listed("\n0 tests, 0 benchmarks\n", FUZZ.name));
+    }
+}
