@@ -23,6 +23,9 @@ pub trait Backend: Send + Sync {
     /// The entries behind `after`, in order, without end. `None` begins at the first entry.
     fn tail(&self, after: Option<Position>) -> Box<dyn Tail>;
 
+    /// The position of the newest entry that is there; `None` when there is none.
+    async fn end(&self) -> Result<Option<Position>>;
+
     /// The newest origin.
     async fn origin(&self) -> Result<Option<(Position, Bytes)>>;
 

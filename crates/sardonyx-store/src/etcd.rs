@@ -137,6 +137,10 @@ impl Backend for Etcd {
         Box::new(log::EtcdTail::new(Arc::clone(&self.log), after))
     }
 
+    async fn end(&self) -> Result<Option<Position>> {
+        self.log.end().await
+    }
+
     async fn origin(&self) -> Result<Option<(Position, Bytes)>> {
         origin::read(&self.rpc, &self.prefix).await
     }
@@ -193,5 +197,32 @@ impl Backend for Etcd {
 
     async fn commit(&self, txn: &Txn) -> Result<Committed> {
         items::commit(&self.rpc, &self.prefix, txn, None).await
+    }
+}
+
+/// etcd's own put, and nothing else.
+#[cfg(feature = "bench")]
+pub(crate) struct RawEtcd {
+    rpc: Rpc,
+    prefix: String,
+    next: std::sync::atomic::AtomicU64,
+}
+
+#[cfg(feature = "bench")]
+impl RawEtcd {
+    pub(crate) fn connect(servers: &Servers) -> Result<RawEtcd> {
+        let prefix = format!("sardonyx-raw/{}/{:016x}/", servers.name, crate::token::random()?);
+        Ok(RawEtcd { rpc: Rpc::new(servers)?, prefix, next: 0.into() })
+    }
+}
+
+#[cfg(feature = "bench")]
+#[async_trait]
+impl crate::raw::RawAppend for RawEtcd {
+    async fn append(&self, bytes: &[u8]) -> Result<()> {
+        let number = self.next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let key = format!("{}{number:016x}", self.prefix);
+        let put = put(&key, Bytes::copy_from_slice(bytes), 0);
+        self.rpc.call::<_, proto::PutResponse>(rpc::PUT, put).await.map(drop)
     }
 }

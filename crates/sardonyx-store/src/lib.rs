@@ -39,6 +39,8 @@ mod local;
 mod location;
 mod memory;
 mod pieces;
+#[cfg(feature = "bench")]
+pub mod raw;
 mod remote;
 mod session;
 mod store;

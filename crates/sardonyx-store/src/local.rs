@@ -258,6 +258,11 @@ impl Backend for Local {
         Box::new(LocalTail { local: self.clone(), after })
     }
 
+    async fn end(&self) -> Result<Option<Position>> {
+        let (first, next) = self.inner.shared.bounds();
+        Ok((first < next).then(|| Position(next - 1)))
+    }
+
     async fn origin(&self) -> Result<Option<(Position, Bytes)>> {
         Ok(self.inner.shared.with(|state| state.origin.clone()))
     }

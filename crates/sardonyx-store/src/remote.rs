@@ -80,6 +80,14 @@ impl Backend for Remote {
         Box::new(RemoteTail { client: Arc::clone(&self.client), after })
     }
 
+    async fn end(&self) -> Result<Option<Position>> {
+        let answer = self.client.ask(Ask::End).await?;
+        if let Answer::End(end) = answer {
+            return Ok(end);
+        }
+        Err(unexpected(&answer))
+    }
+
     async fn origin(&self) -> Result<Option<(Position, Bytes)>> {
         let answer = self.client.ask(Ask::Origin).await?;
         if let Answer::Origin(origin) = answer {

@@ -176,6 +176,12 @@ impl Store {
         Subscription::open(Arc::clone(&self.backend), start)
     }
 
+    /// The position of the newest entry that is there now; `None` when there is none. Not cheap on
+    /// every backend: for people who look, not for readers.
+    pub async fn end(&self) -> Result<Option<Position>> {
+        self.retry(|| self.backend.end()).await
+    }
+
     /// The newest origin.
     pub async fn origin(&self) -> Result<Option<Origin>> {
         let stored = self.retry(|| self.backend.origin()).await?;

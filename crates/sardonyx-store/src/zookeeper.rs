@@ -102,6 +102,10 @@ impl Backend for ZooKeeper {
         Box::new(log::ZkTail::new(Arc::clone(&self.zk), &self.root, after))
     }
 
+    async fn end(&self) -> Result<Option<Position>> {
+        log::end(&self.zk, &self.root).await
+    }
+
     async fn origin(&self) -> Result<Option<(Position, Bytes)>> {
         origin::read(&self.zk, &self.root).await
     }
@@ -170,5 +174,33 @@ impl Backend for ZooKeeper {
     async fn commit(&self, txn: &Txn) -> Result<Committed> {
         let client = self.zk.client().await?;
         items::commit(&client, &self.zk, &self.root, txn).await
+    }
+}
+
+/// ZooKeeper's own sequential create, and nothing else.
+#[cfg(feature = "bench")]
+pub(crate) struct RawZooKeeper {
+    client: zookeeper_client::Client,
+    path: String,
+}
+
+#[cfg(feature = "bench")]
+impl RawZooKeeper {
+    pub(crate) async fn connect(servers: &Servers) -> Result<RawZooKeeper> {
+        let client = Zk::new(servers).client().await?;
+        let options = CreateMode::Persistent.with_acls(zookeeper_client::Acls::anyone_all());
+        let path = format!("/sardonyx-raw/{}-{:016x}", servers.name, crate::token::random()?);
+        call(client.mkdir(&path, &options)).await?;
+        Ok(RawZooKeeper { client, path: format!("{path}/e-") })
+    }
+}
+
+#[cfg(feature = "bench")]
+#[async_trait]
+impl crate::raw::RawAppend for RawZooKeeper {
+    async fn append(&self, bytes: &[u8]) -> Result<()> {
+        let acls = zookeeper_client::Acls::anyone_all();
+        let options = CreateMode::PersistentSequential.with_acls(acls);
+        call(self.client.create(&self.path, bytes, &options)).await.map(drop)
     }
 }

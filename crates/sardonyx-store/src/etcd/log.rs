@@ -26,7 +26,7 @@ use tonic::Streaming;
 use super::{
     POLL_PERIOD,
     proto::{
-        ASCEND, BY_CREATE_REVISION, DeleteRangeResponse, KeyValue, RangeRequest, RangeResponse,
+        ASCEND, BY_CREATE_REVISION, DESCEND, DeleteRangeResponse, KeyValue, RangeRequest, RangeResponse,
         RequestOp, TxnRequest, TxnResponse, WatchCreateRequest, WatchRequest, WatchResponse,
         WatchUnion, delete_of, end_of, is_absent, is_unchanged, put, range, range_of,
     },
@@ -141,6 +141,19 @@ impl Log {
             let gone = || Error::Corrupt(format!("{} is gone from etcd", self.at()));
             *lock(&self.bucket) = Bucket::of(&at.ok_or_else(gone)?)?;
         }
+    }
+
+    /// The newest entry. Looks at every key, so it is for people and not for readers.
+    pub(super) async fn end(&self) -> Result<Option<Position>> {
+        let newest = RangeRequest {
+            limit: 1,
+            keys_only: true,
+            sort_order: DESCEND,
+            sort_target: BY_CREATE_REVISION,
+            ..range_of(&self.entries())
+        };
+        let newest: RangeResponse = self.rpc.call(RANGE, newest).await?;
+        Ok(newest.kvs.first().map(|it| Position(it.create_revision as u64)))
     }
 
     /// Begins the next bucket, unless somebody else is at it. If it fails, somebody will notice

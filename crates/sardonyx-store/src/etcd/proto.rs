@@ -48,6 +48,7 @@ pub(crate) struct RangeRequest {
 
 /// `RangeRequest::sort_order`.
 pub(crate) const ASCEND: i32 = 1;
+pub(crate) const DESCEND: i32 = 2;
 /// `RangeRequest::sort_target`.
 pub(crate) const BY_CREATE_REVISION: i32 = 2;
 

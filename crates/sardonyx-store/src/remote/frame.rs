@@ -63,6 +63,7 @@ pub(crate) enum Ask {
     /// Answered when nothing is under the key.
     KeyEnd(String),
     Items(String),
+    End,
 }
 
 impl Ask {
@@ -84,6 +85,7 @@ pub(crate) enum Answer {
     Value(Option<Bytes>),
     Items(Vec<Item>),
     Fault(Fault),
+    End(Option<Position>),
 }
 
 /// An [`Error`] on its way.

@@ -198,6 +198,7 @@ async fn answer(local: &Local, ask: Ask) -> Result<Answer> {
             Answer::Done
         }
         Ask::Items(prefix) => Answer::Items(local.raw_items(&prefix)),
+        Ask::End => Answer::End(local.end().await?),
     })
 }
 
@@ -227,6 +228,7 @@ fn check(ask: &Ask) -> Result<()> {
         | Ask::EndSession(_)
         | Ask::Value(_)
         | Ask::KeyEnd(_)
-        | Ask::Items(_) => Ok(()),
+        | Ask::Items(_)
+        | Ask::End => Ok(()),
     }
 }

@@ -27,6 +27,7 @@ pub async fn all_readers_see_one_order(arena: &Arena) {
         assert_eq!(read_all(&arena.open().await, n).await, entries, "a late reader");
     }
     check(&entries, &acknowledged);
+    assert_eq!(arena.open().await.end().await, Ok(entries.last().map(|entry| entry.0)));
 }
 
 /// The store is restarted under writers and readers; in the end nothing is missing or twice.

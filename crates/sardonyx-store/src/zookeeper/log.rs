@@ -50,6 +50,13 @@ pub(super) async fn append(zk: &Zk, root: &str, bytes: &[u8]) -> Result<Position
     }
 }
 
+/// The newest entry. Lists every node, so it is for people and not for readers.
+pub(super) async fn end(zk: &Zk, root: &str) -> Result<Option<Position>> {
+    let client = zk.client().await?;
+    call(client.sync(&format!("{root}/log"))).await?;
+    Ok(numbers(&client, root).await?.last().copied().map(Position))
+}
+
 /// Marks first and deletes afterwards, from the front: a reader that misses an entry finds the
 /// mark behind it.
 pub(super) async fn trim(zk: &Zk, root: &str, before: Position) -> Result<()> {
