@@ -300,9 +300,7 @@ impl Backend for Local {
         };
         match self.commit_in(None, txn).await? {
             Committed::Done(_) => Ok(value),
-            Committed::Refused => {
-                Ok(self.value(&key).unwrap_or(value))
-            }
+            Committed::Refused => Ok(self.value(&key).unwrap_or(value)),
         }
     }
 

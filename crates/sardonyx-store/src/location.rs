@@ -126,7 +126,10 @@ impl Servers {
         };
         if let Some(key) = options.keys().next() {
             let known = "user, password-file, token-file, tls, ca, cert, key";
-            return Err(wrong(url, &format!("there is no option {key:?}; the options are {known}")));
+            return Err(wrong(
+                url,
+                &format!("there is no option {key:?}; the options are {known}"),
+            ));
         }
         let hosts = hosts.split(',').map(|host| checked_host(url, host)).collect::<Result<_>>()?;
         check_name(url, name, is_named)?;

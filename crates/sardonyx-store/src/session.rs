@@ -86,7 +86,9 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if self.is_open && let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        if self.is_open
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
             let lease = Arc::clone(&self.lease);
             // If this fails, the timeout does the same a little later.
             runtime.spawn(async move { lease.close().await });

@@ -28,8 +28,8 @@ pub use log::{
     what_is_too_large_is_refused, what_is_unreadable_is_handed_over, write_and_compare,
 };
 pub use pulse::{
-    a_killed_process_loses_its_pulse, a_paused_process_loses_its_pulse, a_pulse_ends_with_its_owner,
-    load_ends_no_pulse,
+    a_killed_process_loses_its_pulse, a_paused_process_loses_its_pulse,
+    a_pulse_ends_with_its_owner, load_ends_no_pulse,
 };
 
 use crate::{Delivery, Result, Start, Store, Subscription};
@@ -77,7 +77,8 @@ macro_rules! suite_tests {
 
 /// Runs a scenario on a runtime of its own.
 pub fn run(scenario: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(scenario);
 }
 

@@ -153,9 +153,7 @@ impl Journal {
         let bytes = frame.finish(self.sequence);
         self.make_room(bytes.len() as u64)?;
         let file = &self.segment.file;
-        if let Err(why) =
-            file.write_all_at(&bytes, self.offset).and_then(|()| file.sync_data())
-        {
+        if let Err(why) = file.write_all_at(&bytes, self.offset).and_then(|()| file.sync_data()) {
             // After a failed sync the kernel may have thrown the pages away: trying again could
             // report success for bytes that are not on the disk.
             let error = Error::Corrupt(format!(

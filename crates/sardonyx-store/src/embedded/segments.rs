@@ -207,7 +207,8 @@ pub(crate) fn play(
             segment.note(before, at as u64);
             n_entries += state.next - before;
         }
-        (at, sequence, n_frames) = (at + format::FRAME_BYTES + header.len, sequence + 1, n_frames + 1);
+        (at, sequence, n_frames) =
+            (at + format::FRAME_BYTES + header.len, sequence + 1, n_frames + 1);
     }
     let torn_bytes = match format::judge_end(&bytes, at, sequence) {
         Ok(End::Clean) => 0,
@@ -221,7 +222,8 @@ pub(crate) fn play(
 /// Every segment begins with a snapshot.
 fn first_frame(bytes: &[u8], at: usize) -> Option<format::FrameHeader> {
     let header = format::frame_header(bytes.get(at..)?)?;
-    (bytes.len() - at - format::FRAME_BYTES >= header.len && header.n_records == 1).then_some(header)
+    (bytes.len() - at - format::FRAME_BYTES >= header.len && header.n_records == 1)
+        .then_some(header)
 }
 
 fn is_last(bytes: &[u8], at: usize, header: format::FrameHeader) -> bool {

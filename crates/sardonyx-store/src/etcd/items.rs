@@ -34,10 +34,14 @@ pub(super) async fn commit(
     session: Option<(&str, i64)>,
 ) -> Result<Committed> {
     let key = |key: &str| format!("{root}item/{key}");
-    let mut compare: Vec<_> = txn.when.iter().map(|condition| match condition {
-        Condition::Absent(it) => is_absent(&key(it)),
-        Condition::Is(it, version) => is_unchanged(&key(it), version.0 as i64),
-    }).collect();
+    let mut compare: Vec<_> = txn
+        .when
+        .iter()
+        .map(|condition| match condition {
+            Condition::Absent(it) => is_absent(&key(it)),
+            Condition::Is(it, version) => is_unchanged(&key(it), version.0 as i64),
+        })
+        .collect();
     compare.extend(session.map(|(key, _)| is_present(key)));
     let lease = session.map_or(0, |(_, lease)| lease);
     let write = |write: &Write| -> RequestOp {

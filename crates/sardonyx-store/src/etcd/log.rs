@@ -26,9 +26,10 @@ use tonic::Streaming;
 use super::{
     POLL_PERIOD,
     proto::{
-        ASCEND, BY_CREATE_REVISION, DESCEND, DeleteRangeResponse, KeyValue, RangeRequest, RangeResponse,
-        RequestOp, TxnRequest, TxnResponse, WatchCreateRequest, WatchRequest, WatchResponse,
-        WatchUnion, delete_of, end_of, is_absent, is_unchanged, put, range, range_of,
+        ASCEND, BY_CREATE_REVISION, DESCEND, DeleteRangeResponse, KeyValue, RangeRequest,
+        RangeResponse, RequestOp, TxnRequest, TxnResponse, WatchCreateRequest, WatchRequest,
+        WatchResponse, WatchUnion, delete_of, end_of, is_absent, is_unchanged, put, range,
+        range_of,
     },
     rpc::{DELETE, RANGE, Rpc, TXN, WATCH},
 };
@@ -279,7 +280,8 @@ impl Bell {
         range_end: Vec<u8>,
         revision: i64,
     ) -> Result<Bell> {
-        let create = WatchCreateRequest { key: key.into(), range_end, start_revision: revision + 1 };
+        let create =
+            WatchCreateRequest { key: key.into(), range_end, start_revision: revision + 1 };
         let create = WatchRequest { request: Some(WatchUnion::Create(create)) };
         // The stream of requests must not end, or etcd ends the watch.
         let requests = tokio_stream::once(create).chain(tokio_stream::pending());

@@ -38,11 +38,7 @@ pub(super) struct EtcdLease {
 }
 
 impl EtcdLease {
-    pub(super) async fn open(
-        rpc: Arc<Rpc>,
-        prefix: &str,
-        timeout: Duration,
-    ) -> Result<EtcdLease> {
+    pub(super) async fn open(rpc: Arc<Rpc>, prefix: &str, timeout: Duration) -> Result<EtcdLease> {
         // etcd counts in seconds; a session must not be shorter than was asked for.
         let ttl = timeout.as_millis().div_ceil(1000).max(1) as i64;
         let asked = Instant::now();

@@ -131,7 +131,8 @@ impl Client {
         }
         *live = None;
         let made = tokio::time::timeout(CONNECT_PATIENCE, self.connect()).await;
-        let made = made.map_err(|_| Error::Unavailable("it does not accept connections".into()))??;
+        let made =
+            made.map_err(|_| Error::Unavailable("it does not accept connections".into()))??;
         Ok(Arc::clone(live.insert(Arc::new(made))))
     }
 
@@ -174,11 +175,7 @@ async fn read(reader: OwnedReadHalf, waiting: Arc<Waiting>) {
     waiting.break_up();
 }
 
-async fn write(
-    writer: OwnedWriteHalf,
-    mut frames: mpsc::Receiver<Vec<u8>>,
-    waiting: Arc<Waiting>,
-) {
+async fn write(writer: OwnedWriteHalf, mut frames: mpsc::Receiver<Vec<u8>>, waiting: Arc<Waiting>) {
     let mut writer = BufWriter::with_capacity(64 << 10, writer);
     let written = async {
         while let Some(frame) = frames.recv().await {

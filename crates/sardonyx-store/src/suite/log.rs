@@ -12,9 +12,7 @@ use std::{
 use sardonyx_core::{Position, Replica, wire::Unreadable};
 
 use super::{Arena, labelled, read, read_all, soon};
-use crate::{
-    Delivery, ENTRY_BYTES_MAX, Error, Origin, Raw, Read, Seen, Start, Store, Token,
-};
+use crate::{Delivery, ENTRY_BYTES_MAX, Error, Origin, Raw, Read, Seen, Start, Store, Token};
 
 /// Many writers at once, readers that come early and late: everybody sees one order.
 pub async fn all_readers_see_one_order(arena: &Arena) {
@@ -245,8 +243,7 @@ pub async fn a_trimmed_reader_takes_the_origin(arena: &Arena) {
     }
     let mut slow = store.backend().tail(Some(start));
     let mut near = store.backend().tail(Some(positions[14]));
-    let origin =
-        Origin { position: positions[14], replica: Replica::new(), seen: Seen::default() };
+    let origin = Origin { position: positions[14], replica: Replica::new(), seen: Seen::default() };
     assert!(store.set_origin(&origin).await.expect("an origin"), "it is the latest");
     store.trim().await.expect("a trim");
     assert_eq!(soon(slow.next()).await, Ok(Read::Trimmed), "the entries behind it are gone");

@@ -71,9 +71,8 @@ async fn read(client: &Client, root: &str, keys: &[String]) -> Result<Vec<Held>>
     let mut reader = client.new_multi_reader();
     for key in keys {
         let guard = guard_path(root, key);
-        let added = reader.add_get_data(&guard).and_then(|()| {
-            reader.add_get_data(&format!("{guard}/v"))
-        });
+        let added =
+            reader.add_get_data(&guard).and_then(|()| reader.add_get_data(&format!("{guard}/v")));
         added.map_err(|why| judge(&why))?;
     }
     let results = call(reader.commit()).await?;
@@ -96,15 +95,15 @@ async fn read(client: &Client, root: &str, keys: &[String]) -> Result<Vec<Held>>
 
 /// Reads, decides, and writes on the condition that nothing has changed since; again, if it has.
 pub(super) async fn commit(client: &Client, zk: &Zk, root: &str, txn: &Txn) -> Result<Committed> {
-    let keys: BTreeSet<_> = (txn.when.iter().map(Condition::key))
-        .chain(txn.then.iter().map(Write::key))
-        .collect();
+    let keys: BTreeSet<_> =
+        (txn.when.iter().map(Condition::key)).chain(txn.then.iter().map(Write::key)).collect();
     let keys: Vec<String> = keys.into_iter().map(str::to_owned).collect();
     call(client.sync(&format!("{root}/item"))).await?;
     for _ in 0..TRIES_MAX {
         let held = read(client, root, &keys).await?;
         let of = |key: &str| keys.iter().position(|it| it == key).map(|index| &held[index]);
-        let holds = |condition: &Condition| of(condition.key()).is_some_and(|it| it.meets(condition));
+        let holds =
+            |condition: &Condition| of(condition.key()).is_some_and(|it| it.meets(condition));
         if !txn.when.iter().all(holds) {
             return Ok(Committed::Refused);
         }

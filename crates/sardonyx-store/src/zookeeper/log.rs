@@ -85,7 +85,9 @@ async fn mark_trimmed(zk: &Zk, client: &Client, root: &str, before: Position) ->
     loop {
         let written = match raw(client.get_data(&path)).await? {
             Ok((held, _)) if trim_mark(&held) >= before.0 => return Ok(()),
-            Ok((_, stat)) => raw(client.set_data(&path, &mark, Some(stat.version))).await?.map(drop),
+            Ok((_, stat)) => {
+                raw(client.set_data(&path, &mark, Some(stat.version))).await?.map(drop)
+            }
             Err(ZkError::NoNode) => {
                 let options = zk.options(CreateMode::Persistent);
                 raw(client.create(&path, &mark, &options)).await?.map(drop)

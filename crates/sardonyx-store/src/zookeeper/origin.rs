@@ -44,12 +44,7 @@ pub(super) async fn read(zk: &Zk, root: &str) -> Result<Option<(Position, Bytes)
     Err(Error::Unavailable("the origin keeps changing".into()))
 }
 
-pub(super) async fn write(
-    zk: &Zk,
-    root: &str,
-    position: Position,
-    bytes: &Bytes,
-) -> Result<bool> {
+pub(super) async fn write(zk: &Zk, root: &str, position: Position, bytes: &Bytes) -> Result<bool> {
     let client = zk.client().await?;
     let new = Pointer::new(position, bytes)?;
     let (path, options) = (format!("{root}/origin"), zk.options(CreateMode::Persistent));

@@ -12,7 +12,9 @@ use std::{
 use async_trait::async_trait;
 use sardonyx_core::PeerId;
 use tokio::sync::watch;
-use zookeeper_client::{Client, CreateMode, Error as ZkError, SessionInfo, SessionState, StateWatcher};
+use zookeeper_client::{
+    Client, CreateMode, Error as ZkError, SessionInfo, SessionState, StateWatcher,
+};
 
 use super::{
     client::{Zk, call, escape, judge, raw},

@@ -63,7 +63,11 @@ fn a_frame_that_was_never_finished_is_dropped_and_written_over() {
             let mut torn = with_last.clone();
             torn[cut..].fill(0);
             fs::write(dir.path().join(JOURNAL), &torn).unwrap();
-            assert_eq!(read(dir.path()).await.unwrap(), labels(3), "cut at {cut} of {before}..{after}");
+            assert_eq!(
+                read(dir.path()).await.unwrap(),
+                labels(3),
+                "cut at {cut} of {before}..{after}"
+            );
         }
         write(dir.path(), 3, 6).await;
         assert_eq!(read(dir.path()).await.unwrap(), labels(6));

@@ -59,7 +59,8 @@ fn write_until_killed(dir: &str, number: u32, moment: Duration) -> Vec<String> {
         child.wait().unwrap();
     });
     let lines = output.split(b'\n').map_while(Result::ok);
-    let labels = lines.filter_map(|line| String::from_utf8(line).ok()?.strip_prefix('#').map(str::to_owned));
+    let labels =
+        lines.filter_map(|line| String::from_utf8(line).ok()?.strip_prefix('#').map(str::to_owned));
     let labels: Vec<_> = labels.filter(|label| label.split('-').count() == 3).collect();
     killer.join().unwrap();
     labels
@@ -105,7 +106,10 @@ fn what_was_acknowledged_outlives_kill_9() {
         }
         for (lane, acknowledged) in &acknowledged {
             let stored = stored.get(lane).copied().unwrap_or_default();
-            assert!(stored >= *acknowledged, "{lane:?}: {acknowledged} acknowledged, {stored} there");
+            assert!(
+                stored >= *acknowledged,
+                "{lane:?}: {acknowledged} acknowledged, {stored} there"
+            );
             assert!(stored <= acknowledged + 1, "{lane:?}: at most one was under way");
         }
     });

@@ -122,8 +122,7 @@ fn a_wrong_password_is_explained() {
         let dir = tempfile::tempdir().unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let secret = Some(sardonyx_store::Secret::new("right"));
-        let serving =
-            sardonyx_store::Serving::start(dir.path(), listener, secret).await.unwrap();
+        let serving = sardonyx_store::Serving::start(dir.path(), listener, secret).await.unwrap();
         let address = serving.address();
         let why = complaint(&format!("sardonyx://{address}")).await;
         assert!(why.contains("token"), "{why}");

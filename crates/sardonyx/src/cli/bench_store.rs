@@ -163,10 +163,9 @@ impl Limit {
         }
         Ok(match Location::parse(url)? {
             Location::Embedded(dir) => Limit::Disk(dir),
-            Location::Memory
-            | Location::Remote(_)
-            | Location::Etcd(_)
-            | Location::ZooKeeper(_) => Limit::None,
+            Location::Memory | Location::Remote(_) | Location::Etcd(_) | Location::ZooKeeper(_) => {
+                Limit::None
+            }
         })
     }
 
@@ -177,8 +176,7 @@ impl Limit {
             Limit::None => Ok(0),
             Limit::Disk(dir) => {
                 let dir = dir.clone();
-                let append =
-                    move || raw::append_to_file(&dir, &record, in_flight, until);
+                let append = move || raw::append_to_file(&dir, &record, in_flight, until);
                 Ok(tokio::task::spawn_blocking(append).await.map_err(Failure::world)??)
             }
             Limit::Client(client) => {

@@ -54,7 +54,9 @@ pub(super) async fn replica_at(
         && at < origin.position.0
     {
         let first = origin.position;
-        return Err(Failure::input(format!("the log is trimmed up to {first}: ask for a later one")));
+        return Err(Failure::input(format!(
+            "the log is trimmed up to {first}: ask for a later one"
+        )));
     }
     let end = store.end().await?.filter(|end| origin.is_none_or(|origin| *end > origin.position));
     let Some(end) = end else {
