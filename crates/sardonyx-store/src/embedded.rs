@@ -21,6 +21,8 @@ use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
 
 pub use check::{Report, check};
+#[cfg(test)]
+pub(crate) use format::{FrameWriter, header};
 use journal::{GROUP_OPS_MAX, Journal, Request, Segments, create};
 use segments::{Played, list, play};
 

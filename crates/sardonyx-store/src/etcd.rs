@@ -4,16 +4,17 @@
 //! sardonyx/NAME/format                     the layout's version
 //! sardonyx/NAME/log/at                     the number of the bucket that is filled now
 //! sardonyx/NAME/log/trim                   entries before this position may be gone
-//! sardonyx/NAME/log/e/BUCKET/TOKEN         an entry; its position is its create revision
+//! sardonyx/NAME/log/e/BUCKET/TOKEN         an entry; its create revision says where it stands
 //! sardonyx/NAME/origin, origin-piece/…     a pointer, and what it points to in pieces
 //! sardonyx/NAME/session/LEASE              is there as long as the lease
 //! sardonyx/NAME/pulse/…, cell/…, item/…
 //! ```
 //!
-//! An append is one transaction on a key of its own, so appenders do not contend, and the token in
-//! the key makes a second copy impossible within a bucket. How the log is read is in [`log`], how
-//! sessions live in [`session`], what is called in [`rpc`] and [`proto`].
+//! An entry has a key of its own, so appenders do not contend, and the token in the key makes a
+//! second copy impossible within a bucket. How the log is written is in [`append`], how it is read
+//! in [`log`], how sessions live in [`session`], what is called in [`rpc`] and [`proto`].
 
+mod append;
 mod items;
 mod log;
 mod origin;
@@ -27,6 +28,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use sardonyx_core::{PeerId, Position};
 
+use append::Appender;
 use log::Log;
 use proto::{
     RangeResponse, StatusRequest, StatusResponse, TxnRequest, TxnResponse, is_absent, put, range,
@@ -62,8 +64,9 @@ pub(crate) async fn connect(servers: &Servers) -> Result<Etcd> {
     }
     let prefix = format!("sardonyx/{}/", servers.name);
     check_format(&rpc, &prefix).await?;
-    let log = Arc::new(Log::open(Arc::clone(&rpc), &prefix).await?);
-    Ok(Etcd { rpc, prefix, log })
+    let log = Arc::new(Log::new(Arc::clone(&rpc), &prefix));
+    let appender = Appender::start(Arc::clone(&log)).await?;
+    Ok(Etcd { rpc, prefix, log, appender })
 }
 
 async fn check_format(rpc: &Rpc, prefix: &str) -> Result<()> {
@@ -114,6 +117,7 @@ pub(crate) struct Etcd {
     rpc: Arc<Rpc>,
     prefix: String,
     log: Arc<Log>,
+    appender: Appender,
 }
 
 impl Etcd {
@@ -130,7 +134,7 @@ impl Etcd {
 #[async_trait]
 impl Backend for Etcd {
     async fn append(&self, token: Token, bytes: Bytes) -> Result<Position> {
-        self.log.append(token, bytes).await
+        self.appender.append(token, bytes).await
     }
 
     fn tail(&self, after: Option<Position>) -> Box<dyn Tail> {

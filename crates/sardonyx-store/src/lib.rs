@@ -30,11 +30,15 @@
 //!
 //! Not here: what a command means (`sardonyx-core`), and who watches whom (`sardonyx-peer`).
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
 mod backend;
 mod embedded;
 mod engine;
 mod error;
 mod etcd;
+#[cfg(test)]
+mod golden;
 mod local;
 mod location;
 mod memory;

@@ -19,7 +19,9 @@ use sardonyx_core::{PeerId, Position};
 use tokio::sync::watch;
 
 use connection::Client;
-use frame::{Answer, Ask};
+pub(crate) use frame::{Answer, Ask};
+#[cfg(test)]
+pub(crate) use frame::{Hello, encode};
 pub use server::{CONNECTIONS_MAX, Serving};
 
 use crate::{

@@ -1,6 +1,6 @@
 //! The suite that every backend runs, and the servers it needs.
 //!
-//! ```ignore
+//! ```text
 //! sardonyx_store::suite!(memory, Arena::memory());
 //! ```
 //!

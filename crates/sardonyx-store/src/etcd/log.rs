@@ -4,18 +4,15 @@
 //! are filed in buckets: each append is conditional on the bucket's number being unchanged since
 //! it was read, hence all of a bucket's entries come before all of the next one's, and a reader
 //! looks at one bucket at a time. Whoever notices that a bucket is full starts the next one; an
-//! append that was under way then tries again there.
+//! append that was under way then tries again there. Writing is in [`append`](super::append).
+//!
+//! A transaction may write several entries; they share a revision, and the first byte of each value
+//! says which of them it is. The two together are the position.
 //!
 //! Watch events are a doorbell and nothing more. What is there is always read, in one transaction
 //! with the trim mark: a lost event can make a reader late, never wrong.
 
-use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -36,68 +33,85 @@ use super::{
 use crate::{
     backend::{Raw, Read, Tail},
     error::{Error, Result},
-    token::{Token, lock},
 };
 
-/// A bucket is full after this many revisions. Larger ones cost readers, smaller ones make more
-/// appends try again.
-const BUCKET_REVISIONS: i64 = 4096;
+/// How many entries one transaction may write: etcd takes 128 operations by default.
+pub(super) const BATCH_ENTRIES_MAX: usize = 100;
+
+/// How many bits of a position say which entry of its transaction it is.
+const INDEX_BITS: u32 = 7;
 
 /// How many entries are read at once, unless they are so large that fewer must do.
 const PAGE_ENTRIES_MAX: i64 = 2048;
 
-/// How many writes etcd takes in one transaction, by default 128.
-const TXN_WRITES_MAX: usize = 100;
+/// The position of the entry with this index among those created at `revision`.
+pub(super) fn position(revision: i64, index: u8) -> Position {
+    Position((revision as u64) << INDEX_BITS | u64::from(index))
+}
 
+/// The revision at which the entry at `position` was created.
+fn revision_of(position: Position) -> i64 {
+    (position.0 >> INDEX_BITS) as i64
+}
+
+/// What is stored under an entry's key, as an entry.
+pub(super) fn raw_entry(stored: &KeyValue) -> Raw {
+    let index = stored.value.first().copied().unwrap_or_default();
+    let bytes = stored.value.slice(stored.value.len().min(1)..);
+    Raw { position: position(stored.create_revision, index), bytes }
+}
+
+/// The bucket that is filled now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Bucket {
-    number: u64,
+pub(super) struct Bucket {
+    pub(super) number: u64,
     /// The revision at which it was begun.
-    revision: i64,
+    pub(super) revision: i64,
 }
 
 impl Bucket {
-    fn of(found: &KeyValue) -> Result<Bucket> {
+    pub(super) fn of(found: &KeyValue) -> Result<Bucket> {
         let number = std::str::from_utf8(&found.value).ok();
         let number = number.and_then(|number| u64::from_str_radix(number, 16).ok());
         let unreadable = || Error::Corrupt("the number of etcd's bucket cannot be read".into());
         Ok(Bucket { number: number.ok_or_else(unreadable)?, revision: found.mod_revision })
     }
 
-    fn value(number: u64) -> Bytes {
+    pub(super) fn value(number: u64) -> Bytes {
         format!("{number:016x}").into()
     }
 }
 
 #[derive(Debug)]
 pub(super) struct Log {
-    rpc: Arc<Rpc>,
+    pub(super) rpc: Arc<Rpc>,
     /// Everything about the log is below this, so that one watch rings for all of it.
     prefix: String,
-    bucket: Mutex<Bucket>,
-    is_advancing: AtomicBool,
 }
 
 impl Log {
-    pub(super) async fn open(rpc: Arc<Rpc>, prefix: &str) -> Result<Log> {
-        let prefix = format!("{prefix}log/");
-        let at = format!("{prefix}at");
+    pub(super) fn new(rpc: Arc<Rpc>, prefix: &str) -> Log {
+        Log { rpc, prefix: format!("{prefix}log/") }
+    }
+
+    /// The bucket that is filled now; the first one is begun if there is none.
+    pub(super) async fn bucket(&self) -> Result<Bucket> {
+        let at = self.at();
         let txn = TxnRequest {
             compare: vec![is_absent(&at)],
             success: vec![put(&at, Bucket::value(0), 0).into()],
             failure: vec![range(&at).into()],
         };
-        let answer: TxnResponse = rpc.call(TXN, txn).await?;
+        let answer: TxnResponse = self.rpc.call(TXN, txn).await?;
         let revision = answer.revision();
-        let bucket = match answer.ranges().flat_map(|range| range.kvs).next() {
-            Some(found) => Bucket::of(&found)?,
-            None => Bucket { number: 0, revision },
-        };
-        let (bucket, is_advancing) = (Mutex::new(bucket), AtomicBool::new(false));
-        Ok(Log { rpc, prefix, bucket, is_advancing })
+        match answer.ranges().flat_map(|range| range.kvs).next() {
+            Some(found) => Bucket::of(&found),
+            None => Ok(Bucket { number: 0, revision }),
+        }
     }
 
-    fn at(&self) -> String {
+    /// The key of the bucket's number.
+    pub(super) fn at(&self) -> String {
         format!("{}at", self.prefix)
     }
 
@@ -109,39 +123,8 @@ impl Log {
         format!("{}e/", self.prefix)
     }
 
-    fn bucket_prefix(&self, number: u64) -> String {
+    pub(super) fn bucket_prefix(&self, number: u64) -> String {
         format!("{}e/{number:016x}/", self.prefix)
-    }
-
-    pub(super) async fn append(&self, token: Token, bytes: Bytes) -> Result<Position> {
-        loop {
-            let bucket = *lock(&self.bucket);
-            let Token { writer, number } = token;
-            let key = format!("{}{writer:016x}{number:016x}", self.bucket_prefix(bucket.number));
-            let mut key_only = range(&key);
-            key_only.keys_only = true;
-            let txn = TxnRequest {
-                compare: vec![is_unchanged(&self.at(), bucket.revision), is_absent(&key)],
-                success: vec![put(&key, bytes.clone(), 0).into()],
-                failure: vec![range(&self.at()).into(), key_only.into()],
-            };
-            let answer: TxnResponse = self.rpc.call(TXN, txn).await?;
-            if answer.succeeded {
-                let revision = answer.revision();
-                if revision - bucket.revision >= BUCKET_REVISIONS {
-                    self.advance(bucket).await;
-                }
-                return Ok(Position(revision as u64));
-            }
-            let mut found = answer.ranges().map(|range| range.kvs.into_iter().next());
-            let (at, copy) = (found.next().flatten(), found.next().flatten());
-            if let Some(copy) = copy {
-                // An attempt whose answer was lost had got through.
-                return Ok(Position(copy.create_revision as u64));
-            }
-            let gone = || Error::Corrupt(format!("{} is gone from etcd", self.at()));
-            *lock(&self.bucket) = Bucket::of(&at.ok_or_else(gone)?)?;
-        }
     }
 
     /// The newest entry. Looks at every key, so it is for people and not for readers.
@@ -154,34 +137,30 @@ impl Log {
             ..range_of(&self.entries())
         };
         let newest: RangeResponse = self.rpc.call(RANGE, newest).await?;
-        Ok(newest.kvs.first().map(|it| Position(it.create_revision as u64)))
+        let Some(newest) = newest.kvs.first() else { return Ok(None) };
+        let group = self.group(&self.entries(), newest.create_revision).await?;
+        Ok(group.last().map(|entry| entry.position))
     }
 
-    /// Begins the next bucket, unless somebody else is at it. If it fails, somebody will notice
-    /// again.
-    async fn advance(&self, full: Bucket) {
-        if self.is_advancing.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let number = full.number + 1;
-        let txn = TxnRequest {
-            compare: vec![is_unchanged(&self.at(), full.revision)],
-            success: vec![put(&self.at(), Bucket::value(number), 0).into()],
-            failure: vec![],
+    /// The entries below `prefix` that were created at one revision, in order.
+    async fn group(&self, prefix: &str, revision: i64) -> Result<Vec<Raw>> {
+        let group = RangeRequest {
+            min_create_revision: revision,
+            max_create_revision: revision,
+            ..range_of(prefix)
         };
-        if let Ok(answer) = self.rpc.call::<_, TxnResponse>(TXN, txn).await
-            && answer.succeeded
-        {
-            *lock(&self.bucket) = Bucket { number, revision: answer.revision() };
-        }
-        self.is_advancing.store(false, Ordering::Release);
+        let group: RangeResponse = self.rpc.call(RANGE, group).await?;
+        let mut entries: Vec<_> = group.kvs.iter().map(raw_entry).collect();
+        entries.sort_by_key(|entry| entry.position);
+        Ok(entries)
     }
 
     /// Marks first and deletes afterwards: a reader that finds the mark before it knows that
     /// entries may be missing.
     pub(super) async fn trim(&self, before: Position) -> Result<()> {
         self.mark_trimmed(before).await?;
-        let kept = self.bucket_behind(before.0.checked_sub(1).map(Position)).await?;
+        // What shares its revision with the first entry that is kept, is kept as well.
+        let kept = self.bucket_from(revision_of(before)).await?;
         loop {
             let first = RangeRequest { limit: 1, keys_only: true, ..range_of(&self.entries()) };
             let first: RangeResponse = self.rpc.call(RANGE, first).await?;
@@ -195,11 +174,11 @@ impl Log {
         }
         let trimmed = RangeRequest {
             keys_only: true,
-            max_create_revision: before.0 as i64 - 1,
+            max_create_revision: revision_of(before) - 1,
             ..range_of(&self.bucket_prefix(kept))
         };
         let trimmed: RangeResponse = self.rpc.call(RANGE, trimmed).await?;
-        for chunk in trimmed.kvs.chunks(TXN_WRITES_MAX) {
+        for chunk in trimmed.kvs.chunks(BATCH_ENTRIES_MAX) {
             let delete = |it: &KeyValue| -> RequestOp {
                 let key = it.key.to_vec();
                 super::proto::DeleteRangeRequest { key, range_end: Vec::new() }.into()
@@ -232,14 +211,14 @@ impl Log {
         }
     }
 
-    /// The bucket of the first entry behind `after`, or the one that is filled now.
-    async fn bucket_behind(&self, after: Option<Position>) -> Result<u64> {
+    /// The bucket of the first entry from `revision` on, or the one that is filled now.
+    async fn bucket_from(&self, revision: i64) -> Result<u64> {
         let first = RangeRequest {
             limit: 1,
             keys_only: true,
             sort_order: ASCEND,
             sort_target: BY_CREATE_REVISION,
-            min_create_revision: after.map_or(0, |after| after.0 as i64 + 1),
+            min_create_revision: revision,
             ..range_of(&self.entries())
         };
         let success = vec![first.into(), range(&self.at()).into()];
@@ -328,11 +307,12 @@ impl EtcdTail {
     /// What is in the bucket behind `after`, the trim mark, and the bucket that is filled now: all
     /// at one revision.
     async fn look(&mut self, bucket: u64) -> Result<(Look, i64)> {
+        let from = self.after.map_or(0, revision_of);
         let entries = RangeRequest {
             limit: self.page,
             sort_order: ASCEND,
             sort_target: BY_CREATE_REVISION,
-            min_create_revision: self.after.map_or(0, |after| after.0 as i64 + 1),
+            min_create_revision: from,
             ..range_of(&self.log.bucket_prefix(bucket))
         };
         let success =
@@ -340,18 +320,62 @@ impl EtcdTail {
         let txn = TxnRequest { success, ..TxnRequest::default() };
         let answer: TxnResponse = self.log.rpc.call(TXN, txn).await?;
         let revision = answer.revision();
-        let mut found = answer.ranges().map(|range| range.kvs);
-        let entries = found.next().unwrap_or_default();
-        let trimmed = found.next().unwrap_or_default().first().map_or(0, |it| trim_mark(&it.value));
-        let at = found.next().unwrap_or_default();
+        let mut found = answer.ranges();
+        let page = found.next().unwrap_or_default();
+        let mut marks = found.map(|range| range.kvs.into_iter().next());
+        let (trim, at) = (marks.next().flatten(), marks.next().flatten());
         let gone = || Error::Corrupt(format!("{} is gone from etcd", self.log.at()));
-        let at = Bucket::of(at.first().ok_or_else(gone)?)?.number;
+        let at = Bucket::of(&at.ok_or_else(gone)?)?.number;
+        let mut trimmed = trim.map_or(0, |it| trim_mark(&it.value));
+        let mut entries = whole_groups(&page);
+        entries.retain(|entry| Some(entry.position) > self.after);
+        if entries.is_empty() && page.more {
+            entries = self.next_group(bucket, from).await?;
+            // Read behind the entries: whoever deleted some of them had set it before.
+            let mark: RangeResponse = self.log.rpc.call(RANGE, range(&self.log.trim_key())).await?;
+            trimmed = mark.kvs.first().map_or(0, |it| trim_mark(&it.value));
+        }
         Ok((Look { entries, trimmed, at }, revision))
     }
 }
 
+impl EtcdTail {
+    /// The next group behind `after` when a page is too small to hold it, `from` being the revision
+    /// of `after`.
+    async fn next_group(&self, bucket: u64, from: i64) -> Result<Vec<Raw>> {
+        let prefix = self.log.bucket_prefix(bucket);
+        let mut rest = self.log.group(&prefix, from).await?;
+        rest.retain(|entry| Some(entry.position) > self.after);
+        if !rest.is_empty() {
+            return Ok(rest);
+        }
+        let first = RangeRequest {
+            limit: 1,
+            keys_only: true,
+            sort_order: ASCEND,
+            sort_target: BY_CREATE_REVISION,
+            min_create_revision: from + 1,
+            ..range_of(&prefix)
+        };
+        let first: RangeResponse = self.log.rpc.call(RANGE, first).await?;
+        match first.kvs.first() {
+            Some(first) => self.log.group(&prefix, first.create_revision).await,
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+/// The entries of a page in order, without the last group if the page may have cut it.
+fn whole_groups(page: &RangeResponse) -> Vec<Raw> {
+    let last = page.kvs.iter().map(|it| it.create_revision).max();
+    let is_whole = |it: &&KeyValue| !page.more || Some(it.create_revision) != last;
+    let mut entries: Vec<_> = page.kvs.iter().filter(is_whole).map(raw_entry).collect();
+    entries.sort_by_key(|entry| entry.position);
+    entries
+}
+
 struct Look {
-    entries: Vec<KeyValue>,
+    entries: Vec<Raw>,
     trimmed: u64,
     at: u64,
 }
@@ -362,7 +386,7 @@ impl Tail for EtcdTail {
         loop {
             let bucket = match self.bucket {
                 Some(bucket) => bucket,
-                None => self.log.bucket_behind(self.after).await?,
+                None => self.log.bucket_from(self.after.map_or(0, revision_of)).await?,
             };
             self.bucket = Some(bucket);
             let (look, revision) = match self.look(bucket).await {
@@ -378,31 +402,34 @@ impl Tail for EtcdTail {
                 return Ok(Read::Trimmed);
             }
             if let Some(last) = look.entries.last() {
-                self.after = Some(Position(last.create_revision as u64));
-                let raw = |it: KeyValue| Raw {
-                    position: Position(it.create_revision as u64),
-                    bytes: it.value,
-                };
-                return Ok(Read::Entries(look.entries.into_iter().map(raw).collect()));
+                self.after = Some(last.position);
+                return Ok(Read::Entries(look.entries));
             }
             if look.at > bucket {
                 self.bucket = Some(bucket + 1);
                 continue;
             }
-            let bell = match &mut self.bell {
-                Some(bell) => bell,
-                none => {
-                    let (prefix, rpc) = (&self.log.prefix, &self.log.rpc);
-                    none.insert(Bell::new(rpc, prefix, end_of(prefix), revision).await?)
-                }
-            };
-            bell.revision = bell.revision.max(revision);
-            let rung = bell.ring(&self.log.rpc).await;
-            if rung.is_err() {
-                // Looked first, then watched from there on: nothing is missed by starting anew.
-                self.bell = None;
-                rung?;
-            }
+            self.wait(revision).await?;
         }
+    }
+}
+
+impl EtcdTail {
+    /// Waits until something may have changed behind `revision`.
+    async fn wait(&mut self, revision: i64) -> Result<()> {
+        let bell = match &mut self.bell {
+            Some(bell) => bell,
+            none => {
+                let (prefix, rpc) = (&self.log.prefix, &self.log.rpc);
+                none.insert(Bell::new(rpc, prefix, end_of(prefix), revision).await?)
+            }
+        };
+        bell.revision = bell.revision.max(revision);
+        let rung = bell.ring(&self.log.rpc).await;
+        if rung.is_err() {
+            // Looked first, then watched from there on: nothing is missed by starting anew.
+            self.bell = None;
+        }
+        rung
     }
 }

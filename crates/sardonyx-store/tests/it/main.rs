@@ -4,6 +4,7 @@ mod ensemble;
 mod files;
 mod killed;
 mod mistakes;
+mod strangers;
 
 use sardonyx_store::suite::{self, Arena};
 
