@@ -133,11 +133,11 @@ impl Local {
     }
 
     pub(crate) async fn commit_in(&self, session: Option<u64>, txn: Txn) -> Result<Committed> {
-        match self.submit(Op::Commit { session, txn }).await? {
-            Outcome::Committed(committed) => Ok(committed),
-            Outcome::SessionLost => Err(session_lost()),
-            other => Err(unexpected(&other)),
+        let outcome = self.submit(Op::Commit { session, txn }).await?;
+        if let Outcome::Committed(committed) = outcome {
+            return Ok(committed);
         }
+        Err(if outcome == Outcome::SessionLost { session_lost() } else { unexpected(&outcome) })
     }
 
     /// Some entries behind `after`; waits until there are some.
@@ -248,10 +248,11 @@ pub(crate) fn strip_items(mut items: Vec<Item>) -> Vec<Item> {
 #[async_trait]
 impl Backend for Local {
     async fn append(&self, _token: Token, bytes: Bytes) -> Result<Position> {
-        match self.submit(Op::Append(bytes)).await? {
-            Outcome::Appended(position) => Ok(position),
-            other => Err(unexpected(&other)),
+        let outcome = self.submit(Op::Append(bytes)).await?;
+        if let Outcome::Appended(position) = outcome {
+            return Ok(position);
         }
+        Err(unexpected(&outcome))
     }
 
     fn tail(&self, after: Option<Position>) -> Box<dyn Tail> {
@@ -268,10 +269,11 @@ impl Backend for Local {
     }
 
     async fn set_origin(&self, position: Position, bytes: Bytes) -> Result<bool> {
-        match self.submit(Op::SetOrigin(position, bytes)).await? {
-            Outcome::OriginIsAt(at) => Ok(at == position),
-            other => Err(unexpected(&other)),
+        let outcome = self.submit(Op::SetOrigin(position, bytes)).await?;
+        if let Outcome::OriginIsAt(at) = outcome {
+            return Ok(at == position);
         }
+        Err(unexpected(&outcome))
     }
 
     async fn trim(&self, before: Position) -> Result<()> {

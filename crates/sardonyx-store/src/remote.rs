@@ -47,11 +47,11 @@ fn unexpected(answer: &Answer) -> Error {
     Error::Corrupt(format!("an answer that does not fit its question: {answer:?}"))
 }
 
-fn flag(answer: Answer) -> Result<bool> {
+fn flag(answer: &Answer) -> Result<bool> {
     if let Answer::Flag(flag) = answer {
-        return Ok(flag);
+        return Ok(*flag);
     }
-    Err(unexpected(&answer))
+    Err(unexpected(answer))
 }
 
 fn committed(answer: Answer) -> Result<Committed> {
@@ -99,7 +99,7 @@ impl Backend for Remote {
     }
 
     async fn set_origin(&self, position: Position, bytes: Bytes) -> Result<bool> {
-        flag(self.client.ask(Ask::SetOrigin(position, bytes)).await?)
+        flag(&self.client.ask(Ask::SetOrigin(position, bytes)).await?)
     }
 
     async fn trim(&self, before: Position) -> Result<()> {
@@ -166,10 +166,10 @@ impl Tail for RemoteTail {
             self.after = entries.last().map(|entry| entry.position).or(self.after);
             return Ok(Read::Entries(entries));
         }
-        match answer {
-            Answer::Trimmed => Ok(Read::Trimmed),
-            other => Err(unexpected(&other)),
+        if matches!(answer, Answer::Trimmed) {
+            return Ok(Read::Trimmed);
         }
+        Err(unexpected(&answer))
     }
 }
 

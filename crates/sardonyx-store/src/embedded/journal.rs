@@ -282,12 +282,12 @@ fn zero(file: &File, from: u64, bytes: u64) -> io::Result<()> {
 
 fn disk(dir: &Path, why: &io::Error) -> Error {
     let dir = dir.display();
-    match why.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::Unavailable(format!(
+    if matches!(why.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+        return Error::Unavailable(format!(
             "no room is left on the disk of {dir}: free some; what was acknowledged is safe"
-        )),
-        _ => Error::NotConfigured(format!("{dir}: {why}")),
+        ));
     }
+    Error::NotConfigured(format!("{dir}: {why}"))
 }
 
 fn op_bytes(op: &Op) -> usize {

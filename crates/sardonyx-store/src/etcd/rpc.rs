@@ -174,6 +174,7 @@ impl Rpc {
         Ok(())
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "what is not known is worth a retry")]
     /// What the caller is to do, and whether the next call goes to another server.
     fn judge(&self, index: usize, status: &Status) -> Error {
         let why = status.message();
@@ -203,7 +204,7 @@ impl Rpc {
             Code::OutOfRange => Error::Unavailable(format!("etcd: {why}")),
             _ => {
                 let next = (index + 1) % self.channels.len();
-                let (order, _) = (Ordering::Relaxed, ());
+                let order = Ordering::Relaxed;
                 // Somebody else may have moved on already; then there is nothing to do.
                 let _ = self.current.compare_exchange(index, next, order, order);
                 Error::Unavailable(format!("etcd: {why}"))

@@ -116,10 +116,11 @@ impl Client {
                 }
             },
         };
-        match answer.map_err(|_| lost())? {
-            Answer::Fault(fault) => Err(fault.into()),
-            answer => Ok(answer),
+        let answer = answer.map_err(|_| lost())?;
+        if let Answer::Fault(fault) = answer {
+            return Err(fault.into());
         }
+        Ok(answer)
     }
 
     /// The connection; made anew if the last one broke. Others wait meanwhile.

@@ -16,8 +16,7 @@ fn bound(timeout: Duration) -> Duration {
 pub async fn a_pulse_ends_with_its_owner(arena: &Arena) {
     let (owner, watcher) = (arena.open().await, arena.open().await);
     let session = owner.session(arena.session_timeout()).await.expect("a session");
-    let [ended, closed, dropped, silent] =
-        ["ended", "closed", "dropped", "silent"].map(|name| peer(name));
+    let [ended, closed, dropped, silent] = ["ended", "closed", "dropped", "silent"].map(peer);
     assert_eq!(watcher.alive(&ended).await, Ok(false));
     soon(watcher.watch_pulse(&ended)).await.expect("nothing to wait for");
 

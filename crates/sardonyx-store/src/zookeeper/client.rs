@@ -117,6 +117,7 @@ where
 
 /// What the caller is to do. The session here is not that of a node: that one has its own client,
 /// and what becomes of it is said by its [`Lease`](crate::Lease).
+#[expect(clippy::wildcard_enum_match_arm, reason = "what is not known is worth a retry")]
 pub(super) fn judge(why: &zookeeper_client::Error) -> Error {
     use zookeeper_client::Error as Zk;
     match why {

@@ -80,15 +80,14 @@ async fn read(client: &Client, root: &str, keys: &[String]) -> Result<Vec<Held>>
         let [guard, value] = pair else {
             return Err(Error::Unavailable("ZooKeeper left answers out".into()));
         };
-        let version = match guard {
-            MultiReadResult::Data { stat, .. } => Some(stat.version),
-            _ => None,
-        };
-        let value = match value {
-            MultiReadResult::Data { data, .. } => Some(Bytes::copy_from_slice(data)),
-            _ => None,
-        };
-        Ok(Held { version, value })
+        let mut held = Held { version: None, value: None };
+        if let MultiReadResult::Data { stat, .. } = guard {
+            held.version = Some(stat.version);
+        }
+        if let MultiReadResult::Data { data, .. } = value {
+            held.value = Some(Bytes::copy_from_slice(data));
+        }
+        Ok(held)
     };
     results.chunks(2).map(held).collect()
 }

@@ -74,16 +74,14 @@ impl ZkLease {
 async fn end_of_session(mut states: StateWatcher, timeout: Duration) {
     let mut state = states.peek_state();
     loop {
-        let patience = match state {
-            SessionState::Disconnected => timeout * 3 / 5,
-            _ => Duration::from_secs(3600),
-        };
+        let is_cut_off = state == SessionState::Disconnected;
+        let patience = if is_cut_off { timeout * 3 / 5 } else { Duration::from_secs(3600) };
         if state.is_terminated() {
             return;
         }
         match tokio::time::timeout(patience, states.changed()).await {
             Ok(changed) => state = changed,
-            Err(_) if state == SessionState::Disconnected => return,
+            Err(_) if is_cut_off => return,
             Err(_) => {}
         }
     }
@@ -167,8 +165,7 @@ impl Lease for ZkLease {
 }
 
 fn judge_session(why: &ZkError) -> Error {
-    match why {
-        ZkError::SessionExpired | ZkError::ClientClosed | ZkError::SessionMoved => session_lost(),
-        _ => judge(why),
-    }
+    let has_ended =
+        matches!(why, ZkError::SessionExpired | ZkError::ClientClosed | ZkError::SessionMoved);
+    if has_ended { session_lost() } else { judge(why) }
 }
