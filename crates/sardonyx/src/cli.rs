@@ -58,6 +58,16 @@ fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Fail
     runtime.map_err(Failure::world)?.block_on(work)
 }
 
+/// Opens a store to look into it: one that is not there is a mistake, not a new one.
+async fn open_existing(url: &str) -> Result<sardonyx_store::Store, Failure> {
+    if let sardonyx_store::Location::Embedded(dir) = sardonyx_store::Location::parse(url)?
+        && !dir.is_dir()
+    {
+        return Err(Failure::input(format!("there is no store in {}", dir.display())));
+    }
+    open_store(url).await
+}
+
 /// Opens the store that a person named, and does not keep them waiting for long.
 async fn open_store(url: &str) -> Result<sardonyx_store::Store, Failure> {
     let options = sardonyx_store::Options { patience: std::time::Duration::from_secs(5) };

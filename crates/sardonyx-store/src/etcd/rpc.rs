@@ -49,6 +49,7 @@ const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
 /// Connections to every server, one of them in use. A call that fails moves on to the next.
 #[derive(Debug)]
 pub(crate) struct Rpc {
+    hosts: String,
     channels: Vec<Channel>,
     current: AtomicUsize,
     login: Option<(String, String)>,
@@ -81,7 +82,8 @@ impl Rpc {
         let channels = servers.hosts.iter().map(channel).collect::<Result<_>>()?;
         let secret = servers.secret.as_ref().map_or("", |secret| secret.reveal()).to_owned();
         let login = servers.user.clone().map(|user| (user, secret));
-        Ok(Rpc { channels, current: AtomicUsize::new(0), login, token: Mutex::default() })
+        let (hosts, current) = (servers.hosts.join(","), AtomicUsize::new(0));
+        Ok(Rpc { hosts, channels, current, login, token: Mutex::default() })
     }
 
     /// Calls once. A failure that another server may not have makes the next call go there.
@@ -207,7 +209,7 @@ impl Rpc {
                 let order = Ordering::Relaxed;
                 // Somebody else may have moved on already; then there is nothing to do.
                 let _ = self.current.compare_exchange(index, next, order, order);
-                Error::Unavailable(format!("etcd: {why}"))
+                Error::Unavailable(format!("etcd at {}: {why}", self.hosts))
             }
         }
     }

@@ -53,8 +53,10 @@ impl Zk {
             }
         };
         match tokio::time::timeout(CALL_PATIENCE, connected).await {
+            Ok(Err(zookeeper_client::Error::NoHosts)) | Err(_) => {
+                Err(Error::Unavailable(format!("ZooKeeper at {hosts} cannot be reached")))
+            }
             Ok(connected) => connected.map_err(|why| judge(&why)),
-            Err(_) => Err(Error::Unavailable(format!("ZooKeeper at {hosts} does not answer"))),
         }
     }
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap::Args;
 use sardonyx_core::diff;
 
-use super::{Failure, open_store, replica::replica_at};
+use super::{Failure, open_existing, replica::replica_at};
 
 /// Show what changed in the cluster between two positions.
 #[derive(Args)]
@@ -29,7 +29,7 @@ pub(crate) struct Diff {
 impl Diff {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let (old, new) = super::block_on(async {
-            let store = open_store(&self.url).await?;
+            let store = open_existing(&self.url).await?;
             let (_, old) = replica_at(&store, Some(self.from)).await?;
             let (_, new) = replica_at(&store, Some(self.to)).await?;
             Ok((old, new))

@@ -6,7 +6,7 @@ use clap::Args;
 use sardonyx_core::{Entry, Position, wire};
 use sardonyx_store::{Delivery, Start, Store};
 
-use super::{Failure, open_store};
+use super::{Failure, open_existing};
 
 /// Show the entries of a log.
 #[derive(Args)]
@@ -35,7 +35,7 @@ pub(crate) struct Log {
 impl Log {
     pub(crate) fn run(self) -> Result<(), Failure> {
         super::block_on(async {
-            let store = open_store(&self.url).await?;
+            let store = open_existing(&self.url).await?;
             self.show(&store).await
         })
     }

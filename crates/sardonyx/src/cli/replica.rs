@@ -6,7 +6,7 @@ use clap::Args;
 use sardonyx_core::{Entry, Position, Replica as Cluster, wire};
 use sardonyx_store::{Delivery, Start, Store};
 
-use super::{Failure, open_store};
+use super::{Failure, open_existing};
 
 /// Show the cluster as a value, now or at any position that the log still has.
 #[derive(Args)]
@@ -26,7 +26,7 @@ pub(crate) struct Replica {
 impl Replica {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let (position, replica) = super::block_on(async {
-            let store = open_store(&self.url).await?;
+            let store = open_existing(&self.url).await?;
             replica_at(&store, self.at).await
         })?;
         let mut out = io::stdout().lock();
