@@ -4,9 +4,14 @@ mod bench;
 mod bench_log;
 mod bench_replica;
 mod bench_schedule;
+mod bench_store;
 mod completions;
+mod diff;
 mod failure;
+mod log;
 mod replay;
+mod replica;
+mod store;
 
 use std::process::ExitCode;
 
@@ -24,6 +29,10 @@ struct Cli {
 #[derive(Subcommand)]
 enum Subcommands {
     Replay(replay::Replay),
+    Log(log::Log),
+    Replica(replica::Replica),
+    Diff(diff::Diff),
+    Store(store::Store),
     Bench(bench::Bench),
     Completions(completions::Completions),
 }
@@ -32,6 +41,10 @@ enum Subcommands {
 pub(crate) fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Subcommands::Replay(it) => it.run(),
+        Subcommands::Log(it) => it.run(),
+        Subcommands::Replica(it) => it.run(),
+        Subcommands::Diff(it) => it.run(),
+        Subcommands::Store(it) => it.run(),
         Subcommands::Bench(it) => it.run(),
         Subcommands::Completions(it) => it.run(),
     };
@@ -39,4 +52,26 @@ pub(crate) fn run() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// Runs what needs sockets, timers and files.
+fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.map_err(Failure::world)?.block_on(work)
+}
+
+/// Opens a store to look into it: one that is not there is a mistake, not a new one.
+async fn open_existing(url: &str) -> Result<sardonyx_store::Store, Failure> {
+    if let sardonyx_store::Location::Embedded(dir) = sardonyx_store::Location::parse(url)?
+        && !dir.is_dir()
+    {
+        return Err(Failure::input(format!("there is no store in {}", dir.display())));
+    }
+    open_store(url).await
+}
+
+/// Opens the store that a person named, and does not keep them waiting for long.
+async fn open_store(url: &str) -> Result<sardonyx_store::Store, Failure> {
+    let options = sardonyx_store::Options { patience: std::time::Duration::from_secs(5) };
+    Ok(sardonyx_store::Store::open(url, options).await?)
 }

@@ -42,3 +42,16 @@ impl From<io::Error> for Failure {
         }
     }
 }
+
+/// What a person has to change first is input; the rest is the world's.
+impl From<sardonyx_store::Error> for Failure {
+    fn from(error: sardonyx_store::Error) -> Failure {
+        use sardonyx_store::Error;
+        match error {
+            Error::NotConfigured(_) | Error::TooLarge { .. } => Failure::input(error),
+            Error::Unavailable(_) | Error::SessionLost(_) | Error::Corrupt(_) => {
+                Failure::world(error)
+            }
+        }
+    }
+}
