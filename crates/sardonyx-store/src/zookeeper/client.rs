@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use zookeeper_client::{Acls, Client, Connector, CreateMode, CreateOptions, TlsOptions};
+use zookeeper_client::{Acls, Client, Connector, CreateMode, CreateOptions};
 
 use crate::{
     error::{Error, Result},
@@ -46,13 +46,7 @@ impl Zk {
     pub(super) async fn connect(&self, connector: Connector) -> Result<Client> {
         let hosts = self.servers.hosts.join(",");
         let connector = connector.with_fail_eagerly();
-        let connected = async {
-            match self.servers.tls {
-                true => connector.secure_connect(&hosts).await,
-                false => connector.connect(&hosts).await,
-            }
-        };
-        match tokio::time::timeout(CALL_PATIENCE, connected).await {
+        match tokio::time::timeout(CALL_PATIENCE, connector.connect(&hosts)).await {
             Ok(Err(zookeeper_client::Error::NoHosts)) | Err(_) => {
                 Err(Error::Unavailable(format!("ZooKeeper at {hosts} cannot be reached")))
             }
@@ -67,25 +61,12 @@ impl Zk {
             connector = connector.with_auth("digest", format!("{user}:{secret}").as_bytes());
         }
         if self.servers.tls {
-            connector = connector.with_tls(self.tls()?);
+            // The client's TLS would bring a second cryptographic library into every build.
+            let why =
+                "zookeeper:// speaks no TLS; leave out tls, ca, cert and key, and use a tunnel";
+            return Err(Error::NotConfigured(why.into()));
         }
         Ok(connector)
-    }
-
-    fn tls(&self) -> Result<TlsOptions> {
-        let read = |path: &std::path::PathBuf| {
-            let unreadable = |why| Error::NotConfigured(format!("{}: {why}", path.display()));
-            std::fs::read_to_string(path).map_err(unreadable)
-        };
-        let unusable = |why| Error::NotConfigured(format!("the certificates: {why}"));
-        let mut tls = TlsOptions::default();
-        if let Some(ca) = &self.servers.ca {
-            tls = tls.with_pem_ca(&read(ca)?).map_err(unusable)?;
-        }
-        if let Some((cert, key)) = &self.servers.identity {
-            tls = tls.with_pem_identity(&read(cert)?, &read(key)?).map_err(unusable)?;
-        }
-        Ok(tls)
     }
 
     /// How nodes are made: open to all without a user, to the user alone with one.

@@ -30,6 +30,7 @@ fn a_wrong_url_is_explained() {
             ("zookeeper://127.0.0.1:2181/a b", "a name has"),
             ("etcd://127.0.0.1:2379/a?cert=x", "go together"),
             ("etcd://127.0.0.1:2379/a?colour=red", "there is no option \"colour\""),
+            ("zookeeper://127.0.0.1:2181/a?tls=true", "speaks no TLS"),
             ("sardonyx://127.0.0.1:7440/a", "write sardonyx://HOST:PORT"),
             ("etcd://u@127.0.0.1:1/a?password-file=/nowhere/x", "/nowhere/x"),
         ] {
