@@ -73,6 +73,23 @@ enum Task {
         #[arg(long, value_name = "S")]
         seed: Option<u64>,
     },
+    /// Tries every interleaving of a small cluster, and says how many states there were.
+    ///
+    /// Memory and time grow fast with each number: 3, 1, 1 and 6 make three million states.
+    Model {
+        /// How many peers are in at the beginning.
+        #[arg(long, value_name = "N", default_value_t = 3)]
+        members: u64,
+        /// How many want in.
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        joiners: u64,
+        /// How many may crash.
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        crashes: u64,
+        /// How long the log may become.
+        #[arg(long, value_name = "N", default_value_t = 6)]
+        log_max: u64,
+    },
     /// Checks the tree alone: crate edges, sizes, documents, commands, dependencies.
     Tidy,
     /// Rewrites docs/commands.md from the doc comments of the commands.
@@ -90,6 +107,9 @@ fn main() -> ExitCode {
         Task::Storm { runs, seed } => run::STORM.run(runs, seed),
         Task::Schedule { clusters, seed } => run::SCHEDULE.run(clusters, seed),
         Task::Sim { seeds, seed } => run::SIM.run(seeds, seed),
+        Task::Model { members, joiners, crashes, log_max } => {
+            run::model(members, joiners, crashes, log_max)
+        }
         Task::Tidy => Tree::read().and_then(|tree| tidy::report(&tree)),
         Task::Docs => Tree::read().and_then(|tree| docs::write(&tree)),
     };

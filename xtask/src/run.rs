@@ -101,6 +101,24 @@ pub(crate) const SIM: Property = Property {
     seed_variable: "SIM_SEED",
 };
 
+/// All interleavings of a small cluster.
+pub(crate) fn model(members: u64, joiners: u64, crashes: u64, log_max: u64) -> Result<(), String> {
+    let sizes = [
+        ("MODEL_MEMBERS", members),
+        ("MODEL_JOINERS", joiners),
+        ("MODEL_CRASHES", crashes),
+        ("MODEL_LOG_MAX", log_max),
+    ];
+    let mut test = cargo();
+    test.args(RELEASE_TEST).args(["sardonyx-sim", "--", "--exact", "--nocapture"]);
+    test.arg("three_members_one_joiner_one_crash");
+    test.envs(sizes.map(|(name, size)| (name, size.to_string())));
+    match call(&mut test)? {
+        true => Ok(()),
+        false => Err("the model found a way to break it; see above".to_owned()),
+    }
+}
+
 /// Optimised, because these are the runs in which a million is a small number.
 const RELEASE_TEST: &[&str] = &["test", "--release", "--test", "it", "-p"];
 
