@@ -1,0 +1,326 @@
+//! One generator for all threads of a process.
+//!
+//! The [`Generator`] sits behind a lock and hands out blocks; the block in use is two words that
+//! every thread can take from without the lock or the clock.
+//!
+//! ```text
+//!   take:    e = end; t = next++; if t < e and of the same worker, t is ours
+//!   refill:  (locked) next = first of the new block; then end = its end
+//! ```
+//!
+//! Why that is safe. `end` is read before `next` is raised, and `next` is set before `end`. So `t`
+//! comes from the block of `e` or from a later one. From the same block: `next` never gives a
+//! number twice. From a later one: its worker differs, or its ticks begin at or behind `e`; both
+//! are refused. Loom runs this in every order (`tests/loom.rs`).
+//!
+//! A word is `worker << (63 - worker_bits) | tick`, so that a taker cannot pair one term's tick
+//! with another term's worker number.
+
+use std::sync::Arc;
+
+use crate::{
+    generator::{Generator, Refusal, Run, Slack},
+    layout::{Id, Layout, Millis, Tick},
+    sync::{AtomicU64, Mutex, Ordering, lock},
+};
+
+/// Tells the time. It should not step; uniqueness does not depend on that.
+pub trait Clock: Send + Sync {
+    /// Milliseconds since 1970.
+    fn now(&self) -> Millis;
+}
+
+impl<C: Clock + ?Sized> Clock for Arc<C> {
+    fn now(&self) -> Millis {
+        (**self).now()
+    }
+}
+
+/// How many ids are taken from the generator at once, at most. A caller that comes once in a while
+/// gets one, with the present time; a caller in a hurry gets twice as many each time.
+pub const BLOCK_IDS_MAX: u64 = 256;
+
+/// How many ids one request for a range gets, at most: no worker makes more in a quarter of a
+/// second.
+pub const RANGE_IDS_MAX: u64 = 1 << 20;
+
+/// Apart from its neighbours in memory, so that takers disturb nobody.
+#[repr(align(128))]
+struct Block {
+    next: AtomicU64,
+    end: AtomicU64,
+}
+
+/// A generator that threads share. Ids grow for everybody who uses the same handle.
+pub struct Shared<C> {
+    block: Block,
+    state: Mutex<State>,
+    /// Raised when blocks that were handed out have grown old; see [`Local`].
+    age: AtomicU64,
+    layout: Layout,
+    clock: C,
+}
+
+struct State {
+    generator: Generator,
+    worker: u32,
+    pace: Pace,
+}
+
+/// How large the next block should be.
+#[derive(Clone, Copy, Default)]
+struct Pace {
+    refilled: Millis,
+    n: u64,
+}
+
+impl Pace {
+    fn next(&mut self, now: Millis) -> u64 {
+        let is_hurry = now.saturating_sub(self.refilled) <= 1;
+        self.n = if is_hurry { (self.n * 2).clamp(1, BLOCK_IDS_MAX) } else { 1 };
+        self.refilled = now;
+        self.n
+    }
+}
+
+/// Ids in a row: the `n`-th is [`get(n)`](Range::get).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Range {
+    layout: Layout,
+    worker: u32,
+    run: Run,
+}
+
+impl Range {
+    /// How many ids it has; at least one.
+    pub fn len(&self) -> u64 {
+        self.run.n
+    }
+
+    /// Never: a range has at least one id.
+    pub fn is_empty(&self) -> bool {
+        self.run.n == 0
+    }
+
+    /// One of them. Neighbours need not be neighbouring numbers: between two milliseconds lie the
+    /// ids of other workers.
+    pub fn get(&self, index: u64) -> Option<Id> {
+        (index < self.run.n).then(|| self.layout.id(self.run.first + index, self.worker))
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = Id> + '_ {
+        let Range { layout, worker, run } = self;
+        (run.first..run.first + run.n).map(|tick| layout.id(tick, *worker))
+    }
+
+    /// The worker that made them.
+    pub fn worker(&self) -> u32 {
+        self.worker
+    }
+}
+
+impl<C: Clock> Shared<C> {
+    /// A generator that refuses until a window is opened.
+    pub fn new(layout: Layout, slack: Slack, clock: C) -> Shared<C> {
+        let generator = Generator::new(&layout, slack);
+        let state = Mutex::new(State { generator, worker: 0, pace: Pace::default() });
+        let block = Block { next: AtomicU64::new(0), end: AtomicU64::new(0) };
+        Shared { block, state, age: AtomicU64::new(0), layout, clock }
+    }
+
+    /// How its ids are made.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Its clock.
+    pub fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    fn word(&self, tick: Tick, worker: u32) -> u64 {
+        u64::from(worker) << (63 - self.layout.worker_bits) | tick
+    }
+
+    fn worker_of(&self, word: u64) -> u64 {
+        word >> (63 - self.layout.worker_bits)
+    }
+
+    fn id_of(&self, word: u64) -> Id {
+        let shift = 63 - self.layout.worker_bits;
+        self.layout.id(word & ((1 << shift) - 1), (word >> shift) as u32)
+    }
+
+    /// The next id, without waiting.
+    #[inline]
+    pub fn next(&self) -> Result<Id, Refusal> {
+        loop {
+            let end = self.block.end.load(Ordering::Acquire);
+            let word = self.block.next.fetch_add(1, Ordering::AcqRel);
+            if word < end && self.worker_of(word ^ end) == 0 {
+                return Ok(self.id_of(word));
+            }
+            self.refill()?;
+        }
+    }
+
+    #[cold]
+    fn refill(&self) -> Result<(), Refusal> {
+        let mut state = lock(&self.state);
+        let end = self.block.end.load(Ordering::Acquire);
+        if self.block.next.load(Ordering::Acquire) < end {
+            // Somebody was faster.
+            return Ok(());
+        }
+        let now = self.clock.now();
+        let n = state.pace.next(now);
+        let run = state.generator.take(now, n)?;
+        let first = self.word(run.first, state.worker);
+        // In this order; see the module.
+        self.block.next.swap(first, Ordering::AcqRel);
+        self.block.end.store(first + run.n, Ordering::Release);
+        Ok(())
+    }
+
+    /// Empties the block in use. Needs the lock. What is left of it is dropped: a taker may still
+    /// know its end, so nothing below that end may ever be in another block.
+    fn empty_block(&self) {
+        self.block.next.swap(self.block.end.load(Ordering::Acquire), Ordering::AcqRel);
+    }
+
+    /// Takes between one and `n` ids in a row, without waiting; at most [`RANGE_IDS_MAX`].
+    pub fn range(&self, n: u64) -> Result<Range, Refusal> {
+        let n = n.clamp(1, RANGE_IDS_MAX);
+        loop {
+            let end = self.block.end.load(Ordering::Acquire);
+            let word = self.block.next.fetch_add(n, Ordering::AcqRel);
+            if word < end && self.worker_of(word ^ end) == 0 {
+                return Ok(self.range_of(word, n.min(end - word)));
+            }
+            let mut state = lock(&self.state);
+            let end = self.block.end.load(Ordering::Acquire);
+            if self.block.next.load(Ordering::Acquire) >= end {
+                // Nothing is left in the block, so what comes now is larger than all before.
+                let run = state.generator.take(self.clock.now(), n)?;
+                return Ok(self.range_of(self.word(run.first, state.worker), run.n));
+            }
+        }
+    }
+
+    fn range_of(&self, word: u64, n: u64) -> Range {
+        let first = word & ((1 << (63 - self.layout.worker_bits)) - 1);
+        Range { layout: self.layout, worker: self.worker_of(word) as u32, run: Run { first, n } }
+    }
+
+    /// Fills `ids` from its beginning and says how many it got: fewer than all of them, but at
+    /// least one, when the clock allows no more just now.
+    pub fn fill(&self, ids: &mut [Id]) -> Result<usize, Refusal> {
+        let mut n_filled = 0;
+        while n_filled < ids.len() {
+            let rest = &mut ids[n_filled..];
+            let Range { layout, worker, run } = match self.range(rest.len() as u64) {
+                Err(_) if n_filled > 0 => break,
+                range => range?,
+            };
+            for (id, tick) in rest.iter_mut().zip(run.first..run.first + run.n) {
+                *id = layout.id(tick, worker);
+            }
+            n_filled += run.n as usize;
+        }
+        Ok(n_filled)
+    }
+
+    /// Opens the window of a new term.
+    pub fn open(&self, worker: u32, from: Millis, until: Millis) {
+        let mut state = lock(&self.state);
+        self.empty_block();
+        self.age.fetch_add(1, Ordering::AcqRel);
+        state.worker = worker;
+        state.generator.open(from, until);
+    }
+
+    /// Moves the end of the window, which is durable now.
+    pub fn extend(&self, until: Millis) {
+        lock(&self.state).generator.extend(until);
+    }
+
+    /// Hands out no more, and says where a successor may begin. Blocks that threads hold lie
+    /// before that.
+    pub fn seal(&self) -> Millis {
+        let mut state = lock(&self.state);
+        self.empty_block();
+        self.block.end.store(0, Ordering::Release);
+        self.age.fetch_add(1, Ordering::AcqRel);
+        state.generator.seal()
+    }
+
+    /// The end of the window; 0 when none is open.
+    pub fn until(&self) -> Millis {
+        lock(&self.state).generator.until()
+    }
+
+    /// Takes back what nobody has used for a while, so that the next id has the present time.
+    pub fn refresh(&self) {
+        let state = lock(&self.state);
+        if self.clock.now().saturating_sub(state.pace.refilled) > 1 {
+            self.empty_block();
+        }
+        self.age.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// A thread's own block of a shared generator: no word that another thread writes on the way to
+/// an id. Its ids grow; between handles they are unique and in no order within a few milliseconds.
+pub struct Local<C> {
+    shared: Arc<Shared<C>>,
+    word: u64,
+    end: u64,
+    age: u64,
+    pace: Pace,
+}
+
+impl<C: Clock> Local<C> {
+    /// A handle for one thread.
+    pub fn new(shared: Arc<Shared<C>>) -> Local<C> {
+        Local { shared, word: 0, end: 0, age: 0, pace: Pace::default() }
+    }
+
+    /// The next id, without waiting.
+    #[inline]
+    pub fn next(&mut self) -> Result<Id, Refusal> {
+        // A look at a word that changes a few times a second; blocks that grew old are dropped.
+        if self.word >= self.end || self.shared.age.load(Ordering::Relaxed) != self.age {
+            self.refill()?;
+        }
+        let id = self.shared.id_of(self.word);
+        self.word += 1;
+        Ok(id)
+    }
+
+    #[cold]
+    fn refill(&mut self) -> Result<(), Refusal> {
+        self.end = self.word;
+        self.age = self.shared.age.load(Ordering::Acquire);
+        let mut state = lock(&self.shared.state);
+        let now = self.shared.clock.now();
+        let n = self.pace.next(now);
+        // The shared block is lower than what we take and stays so: order is per handle.
+        let run = state.generator.take(now, n)?;
+        self.word = self.shared.word(run.first, state.worker);
+        self.end = self.word + run.n;
+        Ok(())
+    }
+}
+
+impl<C> std::fmt::Debug for Shared<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("layout", &self.layout).finish_non_exhaustive()
+    }
+}
+
+impl<C> std::fmt::Debug for Local<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Local").field("left", &(self.end - self.word)).finish_non_exhaustive()
+    }
+}
