@@ -26,6 +26,7 @@
 //! Read in this order: `generator`, `lease`, `keeper`.
 
 pub mod admin;
+pub mod client;
 
 mod clock;
 mod generator;
@@ -33,6 +34,7 @@ mod ids;
 mod keeper;
 mod layout;
 pub mod lease;
+pub mod service;
 
 mod shared;
 mod sync;

@@ -114,6 +114,19 @@ impl Range {
         (run.first..run.first + run.n).map(|tick| layout.id(tick, *worker))
     }
 
+    /// The same as runs of neighbouring numbers, one per millisecond: a first id, and how many.
+    pub fn runs(&self) -> impl Iterator<Item = (Id, u64)> + '_ {
+        let Range { layout, worker, run } = self;
+        let (mut tick, end) = (run.first, run.first + run.n);
+        std::iter::from_fn(move || {
+            let next = ((tick >> layout.sequence_bits) + 1) << layout.sequence_bits;
+            let n = next.min(end).checked_sub(tick).filter(|n| *n > 0)?;
+            let first = layout.id(tick, *worker);
+            tick += n;
+            Some((first, n))
+        })
+    }
+
     /// The worker that made them.
     pub fn worker(&self) -> u32 {
         self.worker

@@ -1,1 +1,9 @@
-//! Tests.
+//! Tests of the pure parts: tables, properties, a simulation, an exhaustive model.
+
+mod conditions;
+#[cfg(sardonyx_loom)]
+mod loom;
+mod model;
+mod properties;
+mod simulation;
+mod world;

@@ -1,11 +1,15 @@
 //! The command line: one file per subcommand, one way to fail.
 
 mod bench;
+mod bench_ids;
+mod bench_ids_service;
 mod bench_replica;
 mod bench_store;
 mod completions;
 mod diff;
 mod failure;
+mod ids;
+mod ids_serve;
 mod log;
 mod replay;
 mod replica;
@@ -31,6 +35,7 @@ enum Subcommands {
     Replica(replica::Replica),
     Diff(diff::Diff),
     Store(store::Store),
+    Ids(ids::Ids),
     Bench(bench::Bench),
     Completions(completions::Completions),
 }
@@ -43,6 +48,7 @@ pub(crate) fn run() -> ExitCode {
         Subcommands::Replica(it) => it.run(),
         Subcommands::Diff(it) => it.run(),
         Subcommands::Store(it) => it.run(),
+        Subcommands::Ids(it) => it.run(),
         Subcommands::Bench(it) => it.run(),
         Subcommands::Completions(it) => it.run(),
     };

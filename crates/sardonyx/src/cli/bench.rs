@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::{Failure, bench_replica, bench_store};
+use super::{Failure, bench_ids, bench_replica, bench_store};
 
 /// Measure this build on this machine.
 #[derive(Args)]
@@ -22,6 +22,8 @@ pub(crate) struct Bench {
 enum What {
     /// How fast the log is played, and how large a cluster is.
     Replica(bench_replica::BenchReplica),
+    /// How fast ids are made and served, beside other generators and bare servers.
+    Ids(bench_ids::BenchIds),
     /// How fast a store is, beside its server or its disk without us.
     Store(bench_store::BenchStore),
 }
@@ -33,6 +35,7 @@ impl Bench {
         }
         match self.what {
             What::Replica(it) => it.run(self.json),
+            What::Ids(it) => it.run(self.json),
             What::Store(it) => it.run(self.json),
         }
     }
