@@ -15,6 +15,16 @@ const UNKNOWN_MAX: usize = 8;
 impl Lease {
     /// Takes in what happened and says what to do. While it waits for an answer it only takes note.
     pub fn step(&mut self, input: Input, now: Now) -> Vec<Action> {
+        let mut todo = self.take_in(input, now);
+        if self.stop.is_some() {
+            // The generator was sealed and the time up to which it was used is known: an answer
+            // that comes now must not open it again.
+            todo.retain(|it| !matches!(it, Action::Open { .. } | Action::Extend(_)));
+        }
+        todo
+    }
+
+    fn take_in(&mut self, input: Input, now: Now) -> Vec<Action> {
         let mut todo = Vec::new();
         match input {
             Input::Tick if self.is_waiting() || now.boot < self.rest_until => return todo,

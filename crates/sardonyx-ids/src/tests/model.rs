@@ -99,9 +99,11 @@ impl Model {
             }
             request => node.out = request,
         }
-        if self.nodes[index].out.is_none() {
-            // A step that asks nothing used up no attempt: fewer states that differ in nothing.
-            self.nodes[index].attempts -= 1;
+        let node = &mut self.nodes[index];
+        if !matches!(node.out, Some(Action::Commit { .. })) && node.attempts == dice & 0xff {
+            // A step that writes nothing uses up no attempt: otherwise states would go on for ever
+            // that differ in nothing else.
+            node.attempts -= 1;
         }
     }
 
@@ -234,7 +236,8 @@ fn explore(bounds: Bounds, rules: Rules, states_max: usize) -> (usize, Option<us
     (known.len(), None)
 }
 
-const SMALLEST: Bounds = Bounds { time_max: 3, expiries: 1, steps_back: 1, lost: 1, crashes: 0 };
+/// Enough for the document's protocol to fail, and soon enough searched whole.
+const SMALLEST: Bounds = Bounds { time_max: 3, expiries: 1, steps_back: 0, lost: 0, crashes: 0 };
 
 #[test]
 fn no_order_of_events_repeats_an_id() {
