@@ -2,6 +2,7 @@
 
 mod faults;
 mod join;
+mod processes;
 mod served;
 
 use std::{

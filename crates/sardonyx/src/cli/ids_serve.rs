@@ -20,7 +20,11 @@ use sardonyx_ids::{
     service::{Protocol, REQUEST_IDS_MAX, Service, serve},
 };
 use serde::Deserialize;
-use tokio::{net::TcpListener, sync::watch};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+};
 
 use super::{
     Failure,
@@ -86,7 +90,11 @@ impl Serve {
             let drained = async move { drop(drain.wait_for(|stop| *stop).await) };
             axum::serve(listener, app).with_graceful_shutdown(drained).await
         });
-        tokio::signal::ctrl_c().await?;
+        let mut terminated = signal(SignalKind::terminate())?;
+        tokio::select! {
+            interrupted = tokio::signal::ctrl_c() => interrupted?,
+            _ = terminated.recv() => {}
+        }
         stop.send_replace(true);
         while let Some(served) = servers.join_next().await {
             served.map_err(Failure::world)??;
