@@ -11,7 +11,7 @@ use std::{
 };
 
 use clap::Args;
-use ferroid::{generator::AtomicSnowflakeGenerator, id::SnowflakeTwitterId, time::TimeSource};
+use ferroid::{generator::{AtomicSnowflakeGenerator, Poll}, id::SnowflakeTwitterId, time::TimeSource};
 use sardonyx_ids::{Clock, EPOCH, Id, Layout, Local, Shared, Slack};
 use serde::Serialize;
 
@@ -126,7 +126,7 @@ fn costs(time: Duration) -> Vec<Row> {
             AtomicSnowflakeGenerator::<SnowflakeTwitterId, _>::new(1, Fast(Instant::now()));
         rows.push(measure("cost: ferroid, atomic", threads, time, || {
             let ferroid = &ferroid;
-            singles(move || black_box(ferroid.poll_id()).is_ready())
+            singles(move || matches!(black_box(ferroid.poll_id()), Poll::Ready { .. }))
         }));
     }
     let clock = Fast(Instant::now());
