@@ -123,6 +123,16 @@ impl Generator {
 
     /// Takes between one and `n` ticks in a row.
     pub fn take(&mut self, now: Millis, n: u64) -> Result<Run, Refusal> {
+        self.take_up_to(now, n, u64::MAX)
+    }
+
+    /// Takes between one and `n` ticks in a row, all of one millisecond: their ids are neighbours.
+    pub fn take_within(&mut self, now: Millis, n: u64) -> Result<Run, Refusal> {
+        self.take_up_to(now, n, 1 << self.sequence_bits)
+    }
+
+    /// `span`: no run goes on over a multiple of it.
+    fn take_up_to(&mut self, now: Millis, n: u64, span: u64) -> Result<Run, Refusal> {
         if now >= self.until {
             return Err(Refusal::Closed);
         }
@@ -143,7 +153,7 @@ impl Generator {
             // At the window's end the clock decides, not the tick: then it is closed.
             return Err(Refusal::Exhausted { at: at.max(now + 1) });
         }
-        let n = n.clamp(1, n_free);
+        let n = n.clamp(1, n_free).min(span - first % span);
         self.next = first + n;
         Ok(Run { first, n })
     }

@@ -156,6 +156,12 @@ impl Id {
         (bits >> 63 == 0).then_some(Id(bits))
     }
 
+    /// Bits that a layout made, or a sum that stays within one.
+    #[inline]
+    pub(crate) fn from_word(word: u64) -> Id {
+        Id(word)
+    }
+
     /// Its bits. The sign bit is 0, so that it is the same number in languages without `u64`.
     #[inline]
     pub fn bits(self) -> u64 {

@@ -1,26 +1,24 @@
 //! One generator for all threads of a process.
 //!
 //! The [`Generator`] sits behind a lock and hands out blocks; the block in use is two words that
-//! every thread can take from without the lock or the clock.
+//! every thread can take from without the lock or the clock. A block lies within one millisecond,
+//! so its ids are neighbouring numbers and the words are ids.
 //!
 //! ```text
-//!   take:    e = end; t = next++; if t < e and of the same worker, t is ours
-//!   refill:  (locked) next = first of the new block; then end = its end
+//!   take:    l = last; t = next++; if t <= l, of the same millisecond and worker, t is ours
+//!   refill:  (locked) next = first of the new block; then last = its last
 //! ```
 //!
-//! Why that is safe. `end` is read before `next` is raised, and `next` is set before `end`. So `t`
-//! comes from the block of `e` or from a later one. From the same block: `next` never gives a
-//! number twice. From a later one: its worker differs, or its ticks begin at or behind `e`; both
-//! are refused. Loom runs this in every order (`tests/loom.rs`).
-//!
-//! A word is `worker << (63 - worker_bits) | tick`, so that a taker cannot pair one term's tick
-//! with another term's worker number.
+//! Why that is safe. `last` is read before `next` is raised, and `next` is set before `last`. So
+//! `t` comes from the block of `l` or from a later one. From the same block: `next` never gives a
+//! number twice. From a later one: its millisecond or its worker differs, or it begins behind `l`;
+//! all are refused. Loom runs this in every order (`tests/loom.rs`).
 
 use std::sync::Arc;
 
 use crate::{
     generator::{Generator, Refusal, Run, Slack},
-    layout::{Id, Layout, Millis, Tick},
+    layout::{Id, Layout, Millis},
     sync::{AtomicU64, Mutex, Ordering, lock},
 };
 
@@ -48,7 +46,7 @@ pub const RANGE_IDS_MAX: u64 = 1 << 20;
 #[repr(align(128))]
 struct Block {
     next: AtomicU64,
-    end: AtomicU64,
+    last: AtomicU64,
 }
 
 /// A generator that threads share. Ids grow for everybody who uses the same handle.
@@ -138,7 +136,7 @@ impl<C: Clock> Shared<C> {
     pub fn new(layout: Layout, slack: Slack, clock: C) -> Shared<C> {
         let generator = Generator::new(&layout, slack);
         let state = Mutex::new(State { generator, worker: 0, pace: Pace::default() });
-        let block = Block { next: AtomicU64::new(0), end: AtomicU64::new(0) };
+        let block = Block { next: AtomicU64::new(1), last: AtomicU64::new(0) };
         Shared { block, state, age: AtomicU64::new(0), layout, clock }
     }
 
@@ -152,27 +150,24 @@ impl<C: Clock> Shared<C> {
         &self.clock
     }
 
-    fn word(&self, tick: Tick, worker: u32) -> u64 {
-        u64::from(worker) << (63 - self.layout.worker_bits) | tick
+    /// Whether `word` is of the block that ends with `last`, if it is of that block or a later one.
+    #[inline]
+    fn is_of(&self, word: u64, last: u64) -> bool {
+        word <= last && (word ^ last) >> self.layout.sequence_bits == 0
     }
 
-    fn worker_of(&self, word: u64) -> u64 {
-        word >> (63 - self.layout.worker_bits)
-    }
-
-    fn id_of(&self, word: u64) -> Id {
-        let shift = 63 - self.layout.worker_bits;
-        self.layout.id(word & ((1 << shift) - 1), (word >> shift) as u32)
+    fn is_empty(&self) -> bool {
+        self.block.next.load(Ordering::Acquire) > self.block.last.load(Ordering::Acquire)
     }
 
     /// The next id, without waiting.
     #[inline]
     pub fn next(&self) -> Result<Id, Refusal> {
         loop {
-            let end = self.block.end.load(Ordering::Acquire);
+            let last = self.block.last.load(Ordering::Acquire);
             let word = self.block.next.fetch_add(1, Ordering::AcqRel);
-            if word < end && self.worker_of(word ^ end) == 0 {
-                return Ok(self.id_of(word));
+            if self.is_of(word, last) {
+                return Ok(Id::from_word(word));
             }
             self.refill()?;
         }
@@ -181,49 +176,46 @@ impl<C: Clock> Shared<C> {
     #[cold]
     fn refill(&self) -> Result<(), Refusal> {
         let mut state = lock(&self.state);
-        let end = self.block.end.load(Ordering::Acquire);
-        if self.block.next.load(Ordering::Acquire) < end {
+        if !self.is_empty() {
             // Somebody was faster.
             return Ok(());
         }
         let now = self.clock.now();
         let n = state.pace.next(now);
-        let run = state.generator.take(now, n)?;
-        let first = self.word(run.first, state.worker);
+        let run = state.generator.take_within(now, n)?;
+        let first = self.layout.id(run.first, state.worker).bits();
         // In this order; see the module.
         self.block.next.swap(first, Ordering::AcqRel);
-        self.block.end.store(first + run.n, Ordering::Release);
+        self.block.last.store(first + run.n - 1, Ordering::Release);
         Ok(())
     }
 
     /// Empties the block in use. Needs the lock. What is left of it is dropped: a taker may still
-    /// know its end, so nothing below that end may ever be in another block.
+    /// know its end, so nothing up to that end may ever be in another block.
     fn empty_block(&self) {
-        self.block.next.swap(self.block.end.load(Ordering::Acquire), Ordering::AcqRel);
+        let last = self.block.last.load(Ordering::Acquire);
+        self.block.next.swap(last + 1, Ordering::AcqRel);
     }
 
     /// Takes between one and `n` ids in a row, without waiting; at most [`RANGE_IDS_MAX`].
     pub fn range(&self, n: u64) -> Result<Range, Refusal> {
         let n = n.clamp(1, RANGE_IDS_MAX);
         loop {
-            let end = self.block.end.load(Ordering::Acquire);
+            let last = self.block.last.load(Ordering::Acquire);
             let word = self.block.next.fetch_add(n, Ordering::AcqRel);
-            if word < end && self.worker_of(word ^ end) == 0 {
-                return Ok(self.range_of(word, n.min(end - word)));
+            if self.is_of(word, last) {
+                let parts = self.layout.decode(Id::from_word(word));
+                let first = self.layout.tick(parts.time) | u64::from(parts.sequence);
+                let run = Run { first, n: n.min(last - word + 1) };
+                return Ok(Range { layout: self.layout, worker: parts.worker, run });
             }
             let mut state = lock(&self.state);
-            let end = self.block.end.load(Ordering::Acquire);
-            if self.block.next.load(Ordering::Acquire) >= end {
+            if self.is_empty() {
                 // Nothing is left in the block, so what comes now is larger than all before.
                 let run = state.generator.take(self.clock.now(), n)?;
-                return Ok(self.range_of(self.word(run.first, state.worker), run.n));
+                return Ok(Range { layout: self.layout, worker: state.worker, run });
             }
         }
-    }
-
-    fn range_of(&self, word: u64, n: u64) -> Range {
-        let first = word & ((1 << (63 - self.layout.worker_bits)) - 1);
-        Range { layout: self.layout, worker: self.worker_of(word) as u32, run: Run { first, n } }
     }
 
     /// Fills `ids` from its beginning and says how many it got: fewer than all of them, but at
@@ -232,14 +224,17 @@ impl<C: Clock> Shared<C> {
         let mut n_filled = 0;
         while n_filled < ids.len() {
             let rest = &mut ids[n_filled..];
-            let Range { layout, worker, run } = match self.range(rest.len() as u64) {
+            let range = match self.range(rest.len() as u64) {
                 Err(_) if n_filled > 0 => break,
                 range => range?,
             };
-            for (id, tick) in rest.iter_mut().zip(run.first..run.first + run.n) {
-                *id = layout.id(tick, worker);
+            let mut rest = rest.iter_mut();
+            for (first, n) in range.runs() {
+                for (id, word) in rest.by_ref().take(n as usize).zip(first.bits()..) {
+                    *id = Id::from_word(word);
+                }
             }
-            n_filled += run.n as usize;
+            n_filled += range.len() as usize;
         }
         Ok(n_filled)
     }
@@ -263,7 +258,7 @@ impl<C: Clock> Shared<C> {
     pub fn seal(&self) -> Millis {
         let mut state = lock(&self.state);
         self.empty_block();
-        self.block.end.store(0, Ordering::Release);
+        self.block.last.store(0, Ordering::Release);
         self.age.fetch_add(1, Ordering::AcqRel);
         state.generator.seal()
     }
@@ -306,7 +301,7 @@ impl<C: Clock> Local<C> {
         if self.word >= self.end || self.shared.age.load(Ordering::Relaxed) != self.age {
             self.refill()?;
         }
-        let id = self.shared.id_of(self.word);
+        let id = Id::from_word(self.word);
         self.word += 1;
         Ok(id)
     }
@@ -319,8 +314,8 @@ impl<C: Clock> Local<C> {
         let now = self.shared.clock.now();
         let n = self.pace.next(now);
         // The shared block is lower than what we take and stays so: order is per handle.
-        let run = state.generator.take(now, n)?;
-        self.word = self.shared.word(run.first, state.worker);
+        let run = state.generator.take_within(now, n)?;
+        self.word = self.shared.layout.id(run.first, state.worker).bits();
         self.end = self.word + run.n;
         Ok(())
     }

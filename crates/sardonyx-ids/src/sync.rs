@@ -1,11 +1,11 @@
 //! Atomics and locks: the real ones, or loom's, which try every order.
 
-#[cfg(sardonyx_loom)]
+#[cfg(feature = "loom")]
 pub(crate) use loom::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicU64, Ordering},
 };
-#[cfg(not(sardonyx_loom))]
+#[cfg(not(feature = "loom"))]
 pub(crate) use std::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicU64, Ordering},

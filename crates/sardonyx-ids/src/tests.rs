@@ -1,7 +1,7 @@
 //! Tests of the pure parts: tables, properties, a simulation, an exhaustive model.
 
 mod conditions;
-#[cfg(sardonyx_loom)]
+#[cfg(feature = "loom")]
 mod loom;
 mod model;
 mod properties;

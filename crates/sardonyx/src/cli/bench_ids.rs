@@ -108,12 +108,12 @@ fn costs(time: Duration) -> Vec<Row> {
         let shared = ours(Fast(Instant::now()));
         rows.push(measure("cost: ours, shared handle", threads, time, || {
             let shared = Arc::clone(&shared);
-            singles(move || black_box(shared.next()).is_ok())
+            singles(move || shared.next().map(black_box).is_ok())
         }));
         let shared = ours(Fast(Instant::now()));
         rows.push(measure("cost: ours, per-thread handle", threads, time, || {
             let mut local = Local::new(Arc::clone(&shared));
-            singles(move || black_box(local.next()).is_ok())
+            singles(move || local.next().map(black_box).is_ok())
         }));
     }
     let shared = ours(Fast(Instant::now()));
@@ -139,7 +139,7 @@ fn costs(time: Duration) -> Vec<Row> {
     if let Ok(me) = me {
         rows.push(measure("cost: snowflake_me, next_id", 1, time, || {
             let me = &me;
-            singles(move || black_box(me.next_id()).is_ok())
+            singles(move || me.next_id().map(black_box).is_ok())
         }));
         rows.push(measure("cost: snowflake_me, next_ids_into 1000", 1, time, || {
             let (me, mut ids) = (&me, Vec::with_capacity(1000));
@@ -153,7 +153,7 @@ fn costs(time: Duration) -> Vec<Row> {
     let snowdon = snowdon::Generator::<Wide, Wide>::default();
     rows.push(measure("cost: snowdon, lock-free", 1, time, || {
         let snowdon = &snowdon;
-        singles(move || black_box(snowdon.generate()).is_ok())
+        singles(move || snowdon.generate().map(black_box).is_ok())
     }));
     rows
 }
@@ -213,7 +213,7 @@ fn sustained(time: Duration, label: &str) -> Vec<Row> {
         measure(&format!("{label}: ours"), 1, time, || draw(Arc::clone(&shared))),
         measure(&format!("{label}: without past credit"), 1, time, || {
             let strict = Arc::clone(&strict);
-            singles(move || black_box(strict.next()).is_ok())
+            singles(move || strict.next().map(black_box).is_ok())
         }),
         measure(&format!("{label}: rs-snowflake"), 1, time, || {
             let mut it = snowflake::SnowflakeIdGenerator::new(1, 1);
