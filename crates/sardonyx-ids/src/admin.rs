@@ -1,6 +1,5 @@
 //! What an operator asks and says: who holds which number, `retire`, `floor`.
 
-
 use sardonyx_store::{Committed, Error, Result, Store, Txn, Write};
 
 use crate::{
@@ -45,7 +44,8 @@ async fn list(store: &Store) -> Result<Listing> {
 /// Reads the state of all numbers.
 pub async fn overview(store: &Store) -> Result<Overview> {
     let listing = list(store).await?;
-    let mut numbers: Vec<u32> = listing.fresh.keys().chain(listing.retired.keys()).copied().collect();
+    let mut numbers: Vec<u32> =
+        listing.fresh.keys().chain(listing.retired.keys()).copied().collect();
     numbers.extend(listing.live.keys());
     numbers.sort_unstable();
     numbers.dedup();
@@ -95,4 +95,3 @@ pub async fn raise_floor(store: &Store, floor: Millis) -> Result<Millis> {
         }
     }
 }
-

@@ -12,8 +12,7 @@ const BEST_MIN: usize = 16;
 /// Numbers never used come first, then the better half of the others, by how long ago they were
 /// used. `None`: all are taken, retired, or still reserved for times to come.
 pub(crate) fn pick(listing: &Listing, layout: &Layout, now: Millis, dice: u64) -> Option<u32> {
-    let is_free =
-        |it: &u32| !listing.live.contains_key(it) && !listing.retired.contains_key(it);
+    let is_free = |it: &u32| !listing.live.contains_key(it) && !listing.retired.contains_key(it);
     let free: Vec<u32> = (0..layout.workers()).filter(is_free).collect();
     let unused: Vec<u32> =
         free.iter().copied().filter(|it| !listing.fresh.contains_key(it)).collect();

@@ -215,6 +215,15 @@ impl Lease {
 
     /// Looks for a number.
     fn seek(&mut self, listing: &Listing, now: Now, mut todo: Vec<Action>) -> Vec<Action> {
+        if !self.unknown.is_empty() {
+            // A claim of ours may still be carried out, and we would hold a number without knowing.
+            // It cannot outlive its session.
+            self.unknown.clear();
+            self.lose_session();
+            self.asked = Asked::Session;
+            todo.push(Action::OpenSession);
+            return todo;
+        }
         if let Some(by) = self.ahead_by(listing, now.clock) {
             todo.extend(self.rest(Problem::ClockAhead { by }, now));
             return todo;
@@ -247,7 +256,14 @@ impl Lease {
         Fresh { until, from, owner, attempt, offset: now.offset }
     }
 
-    fn claim(&mut self, basis: Basis, from: Millis, until: Millis, now: Now, todo: &mut Vec<Action>) {
+    fn claim(
+        &mut self,
+        basis: Basis,
+        from: Millis,
+        until: Millis,
+        now: Now,
+        todo: &mut Vec<Action>,
+    ) {
         let fresh = self.fresh(from, until, now);
         let (owner, name) = (self.owner.clone(), self.terms.name.clone());
         let txn = write::claim(basis, &Live { owner, name, since: now.clock }, &fresh);

@@ -13,9 +13,7 @@
 
 use sardonyx_store::{Condition, Txn, Version, Write};
 
-use super::record::{
-    FLOOR, Fresh, LAYOUT, Live, fresh_key, live_key, retired_key, write,
-};
+use super::record::{FLOOR, Fresh, LAYOUT, Live, fresh_key, live_key, retired_key, write};
 use crate::layout::{Layout, Millis};
 
 fn as_read(key: String, version: Option<Version>) -> Condition {
@@ -97,9 +95,6 @@ pub(crate) fn raise_floor(read: Option<Version>, floor: Millis) -> Txn {
 
 /// Takes a number out of use: whoever holds it finds that out at its next extension.
 pub(crate) fn retire(number: u32, now: Millis) -> Txn {
-    let then = vec![
-        Write::Put(retired_key(number), write(&now)),
-        Write::Delete(live_key(number)),
-    ];
+    let then = vec![Write::Put(retired_key(number), write(&now)), Write::Delete(live_key(number))];
     Txn { when: vec![], then }
 }

@@ -73,9 +73,9 @@ fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || digits.len() > 9 {
         return None;
     }
-    digits.iter().try_fold(0, |n, digit| {
-        digit.is_ascii_digit().then(|| n * 10 + u64::from(digit - b'0'))
-    })
+    digits
+        .iter()
+        .try_fold(0, |n, digit| digit.is_ascii_digit().then(|| n * 10 + u64::from(digit - b'0')))
 }
 
 fn understand(words: &[&[u8]]) -> Result<Request, Malformed> {

@@ -45,8 +45,7 @@ fn each_condition_of_a_claim() {
         let mut store = FakeStore::default();
         let session = Some(store.open_session());
         let (fresh_version, floor) = (put(&mut store, &fresh_key), put(&mut store, FLOOR));
-        let basis =
-            Basis { number: 5, live: None, fresh: Some(fresh_version), floor: Some(floor) };
+        let basis = Basis { number: 5, live: None, fresh: Some(fresh_version), floor: Some(floor) };
         let txn = write::claim(basis, &live(), &fresh(EPOCH + 9));
         assert!(matches!(store.clone().commit(&txn, session), Answer::Done(_)));
         put(&mut store, broken);

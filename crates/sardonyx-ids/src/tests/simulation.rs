@@ -283,7 +283,8 @@ impl Simulation {
                 Action::OpenSession => {
                     let session = self.store.open_session();
                     if is_same {
-                        self.nodes[sent.from].process.session = Some(session);
+                        let before = self.nodes[sent.from].process.session.replace(session);
+                        before.into_iter().for_each(|before| self.store.expire(before));
                     }
                     Input::Session(Ok(()))
                 }

@@ -74,7 +74,8 @@ fn a_crashed_holder_is_replaced() {
         let lease = arena.session_timeout();
         let store = arena.open().await;
         let a = join(&store, narrow(lease)).await;
-        let doomed = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let doomed =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let doomed = doomed.expect("a runtime");
         let (other, terms) = (arena.open().await, narrow(lease));
         let crashed = doomed.spawn(async move { Ids::join(&other, terms).await });

@@ -11,7 +11,11 @@ use std::{
 };
 
 use clap::Args;
-use ferroid::{generator::{AtomicSnowflakeGenerator, Poll}, id::SnowflakeTwitterId, time::TimeSource};
+use ferroid::{
+    generator::{AtomicSnowflakeGenerator, Poll},
+    id::SnowflakeTwitterId,
+    time::TimeSource,
+};
 use sardonyx_ids::{Clock, EPOCH, Id, Layout, Local, Shared, Slack};
 use serde::Serialize;
 

@@ -60,7 +60,8 @@ pub(super) async fn rows(time: Duration) -> Result<Vec<Row>, Failure> {
     server.spawn(serve(Arc::clone(&service), listener()?, Protocol::Raw, stopped));
     server.spawn(axum::serve(listener()?, ids_serve::router(service)).into_future());
     server.spawn(echo(listener()?));
-    let bare = axum::Router::new().route("/", axum::routing::get(|| async { "1234567890123456789" }));
+    let bare =
+        axum::Router::new().route("/", axum::routing::get(|| async { "1234567890123456789" }));
     server.spawn(axum::serve(listener()?, bare).into_future());
     let raw = |n: u32, depth| Load {
         request: n.to_le_bytes().to_vec(),

@@ -179,7 +179,11 @@ async fn workers(at: At, json: bool) -> Result<(), Failure> {
     let now = System.wall();
     let mut out = io::stdout().lock();
     if !json {
-        writeln!(out, "{:>6}  {:>12}  {:>9}  {:<8}  owner", "number", "mark - now", "offset", "state")?;
+        writeln!(
+            out,
+            "{:>6}  {:>12}  {:>9}  {:<8}  owner",
+            "number", "mark - now", "offset", "state"
+        )?;
     }
     for it in overview.numbers {
         let left = it.until.map(|until| until as i64 - now as i64);

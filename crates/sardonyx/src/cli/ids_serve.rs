@@ -16,7 +16,8 @@ use axum::{
 };
 use clap::Args;
 use sardonyx_ids::{
-    Config, Ids, NoIds, Range, lease::Terms,
+    Config, Ids, NoIds, Range,
+    lease::Terms,
     service::{Protocol, REQUEST_IDS_MAX, Service, serve},
 };
 use serde::Deserialize;
