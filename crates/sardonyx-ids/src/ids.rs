@@ -138,6 +138,7 @@ impl Ids {
     }
 
     /// Begins to take part, in the background. Needs a tokio runtime.
+    #[expect(clippy::needless_pass_by_value, reason = "like join: given away once")]
     pub fn start(store: &Store, config: Config) -> Result<Ids, BadLayout> {
         let stop = watch::Sender::new(false);
         let calls = Arc::new(AtomicU64::new(0));

@@ -74,8 +74,12 @@ struct Pace {
 
 impl Pace {
     fn next(&mut self, now: Millis) -> u64 {
-        let is_hurry = now.saturating_sub(self.refilled) <= 1;
-        self.n = if is_hurry { (self.n * 2).clamp(1, BLOCK_IDS_MAX) } else { 1 };
+        // A block should last about a millisecond.
+        self.n = match now.saturating_sub(self.refilled) {
+            0..=1 => (self.n * 2).clamp(1, BLOCK_IDS_MAX),
+            2..=4 => (self.n / 2).max(1),
+            _ => 1,
+        };
         self.refilled = now;
         self.n
     }
@@ -296,6 +300,7 @@ impl<C: Clock> Local<C> {
 
     /// The next id, without waiting.
     #[inline]
+    #[expect(clippy::should_implement_trait, reason = "it never ends, and it can be refused")]
     pub fn next(&mut self) -> Result<Id, Refusal> {
         // A look at a word that changes a few times a second; blocks that grew old are dropped.
         if self.word >= self.end || self.shared.age.load(Ordering::Relaxed) != self.age {

@@ -48,7 +48,7 @@ impl Lease {
                 let asked = std::mem::replace(&mut self.asked, Asked::Nothing);
                 match answer {
                     Answer::Done(versions) => self.on_done(asked, &versions, &mut todo),
-                    Answer::Refused => return self.on_refused(asked, now),
+                    Answer::Refused => return self.on_refused(&asked, now),
                     Answer::Unknown(why) => return self.on_unknown(asked, why, now),
                     Answer::NoSession => self.lose_session(),
                 }
@@ -318,7 +318,7 @@ impl Lease {
         self.problem = None;
     }
 
-    fn on_refused(&mut self, asked: Asked, now: Now) -> Vec<Action> {
+    fn on_refused(&mut self, asked: &Asked, now: Now) -> Vec<Action> {
         match asked {
             Asked::Release => {
                 // Somebody else's by now, or a late write of ours moved the mark: nothing to give.

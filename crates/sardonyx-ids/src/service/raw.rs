@@ -30,6 +30,7 @@ pub fn write_refusal(output: &mut Vec<u8>, after_millis: Option<u32>) {
 }
 
 /// Writes the answer to a request for ids.
+#[expect(clippy::needless_pass_by_value, reason = "the same form as the other protocol")]
 pub fn write(output: &mut Vec<u8>, request: Request, taken: Result<&[Range], NoIds>) {
     let ranges = match taken {
         Ok(ranges) => ranges,

@@ -1,5 +1,7 @@
 //! Ids on every store, the service, and faults of a real etcd.
 
+#![allow(clippy::expect_used, clippy::print_stdout)]
+
 mod faults;
 mod join;
 mod processes;
