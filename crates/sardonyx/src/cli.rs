@@ -1,6 +1,8 @@
 //! The command line: one file per subcommand, one way to fail.
 
 mod bench;
+mod bench_ids;
+mod bench_ids_service;
 mod bench_log;
 mod bench_replica;
 mod bench_schedule;
@@ -8,6 +10,8 @@ mod bench_store;
 mod completions;
 mod diff;
 mod failure;
+mod ids;
+mod ids_serve;
 mod log;
 mod replay;
 mod replica;
@@ -33,6 +37,7 @@ enum Subcommands {
     Replica(replica::Replica),
     Diff(diff::Diff),
     Store(store::Store),
+    Ids(ids::Ids),
     Bench(bench::Bench),
     Completions(completions::Completions),
 }
@@ -45,6 +50,7 @@ pub(crate) fn run() -> ExitCode {
         Subcommands::Replica(it) => it.run(),
         Subcommands::Diff(it) => it.run(),
         Subcommands::Store(it) => it.run(),
+        Subcommands::Ids(it) => it.run(),
         Subcommands::Bench(it) => it.run(),
         Subcommands::Completions(it) => it.run(),
     };

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::{Failure, bench_replica, bench_schedule, bench_store};
+use super::{Failure, bench_ids, bench_replica, bench_schedule, bench_store};
 
 /// Measure this build on this machine.
 #[derive(Args)]
@@ -24,6 +24,8 @@ enum What {
     Replica(bench_replica::BenchReplica),
     /// How fast peers are shared out among jobs and tasks.
     Schedule(bench_schedule::BenchSchedule),
+    /// How fast ids are made and served, beside other generators and bare servers.
+    Ids(bench_ids::BenchIds),
     /// How fast a store is, beside its server or its disk without us.
     Store(bench_store::BenchStore),
 }
@@ -36,6 +38,7 @@ impl Bench {
         match self.what {
             What::Replica(it) => it.run(self.json),
             What::Schedule(it) => it.run(self.json),
+            What::Ids(it) => it.run(self.json),
             What::Store(it) => it.run(self.json),
         }
     }

@@ -1,0 +1,11 @@
+//! Tests of the pure parts: tables, properties, a simulation, an exhaustive model.
+
+#![allow(clippy::wildcard_enum_match_arm)]
+
+mod conditions;
+#[cfg(feature = "loom")]
+mod loom;
+mod model;
+mod properties;
+mod simulation;
+mod world;
