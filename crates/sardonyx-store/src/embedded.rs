@@ -139,7 +139,15 @@ impl Medium for Embedded {
 /// ends with its owner however that ends.
 #[derive(Debug)]
 struct DirLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for DirLock {
+    /// Closing the file would not do: a child that is just being started has a copy of it.
+    fn drop(&mut self) {
+        // If it fails, closing ends the lock all the same, a little later.
+        let _ = self.file.unlock();
+    }
 }
 
 impl DirLock {
@@ -170,6 +178,6 @@ impl DirLock {
         };
         // A full disk must not keep anybody from reading what is there.
         let _ = note(&mut file);
-        Ok(DirLock { _file: file })
+        Ok(DirLock { file })
     }
 }

@@ -165,3 +165,24 @@ fn trimmed_segments_are_deleted_and_the_rest_is_there() {
         assert_eq!(next, Delivery::Entry { position: last, command: Ok(labelled("last")) });
     });
 }
+
+/// A child that is just being started has a copy of every open file for a moment. The lock must not
+/// outlive its owner in such a copy.
+#[test]
+fn a_closed_directory_is_free_while_children_are_being_started() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let done = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let is_done = std::sync::Arc::clone(&done);
+        let starter = std::thread::spawn(move || {
+            while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                std::process::Command::new("true").status().unwrap();
+            }
+        });
+        for _ in 0..200 {
+            open(dir.path()).await.unwrap().close().await;
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        starter.join().unwrap();
+    });
+}
