@@ -30,6 +30,8 @@ pub struct Small {
     pub joiners: usize,
     /// How many may crash.
     pub crashes: u8,
+    /// Who may crash, by index; `None` for anybody.
+    pub may_crash: Option<usize>,
     /// How long the log may become.
     pub log_max: usize,
 }
@@ -61,6 +63,7 @@ struct State {
     peers: Vec<Actor>,
     pulses: BTreeSet<PeerId>,
     crashes: u8,
+    may_crash: Option<usize>,
 }
 
 #[derive(Clone)]
@@ -178,6 +181,7 @@ impl State {
             peers: Vec::new(),
             pulses: BTreeSet::new(),
             crashes: small.crashes,
+            may_crash: small.may_crash,
         };
         let all =
             (0..small.members + small.joiners).filter_map(|index| PeerId::new(&name(index)).ok());
@@ -232,7 +236,8 @@ impl State {
             actions.extend((!actor.outbox.is_empty()).then_some(Action::Append(index)));
             actions.extend((!actor.gone.is_empty()).then_some(Action::Notice(index)));
             actions.extend(actor.timer_runs.then_some(Action::Timer(index)));
-            actions.extend((self.crashes > 0).then_some(Action::Crash(index)));
+            let may_crash = self.crashes > 0 && self.may_crash.is_none_or(|it| it == index);
+            actions.extend(may_crash.then_some(Action::Crash(index)));
         }
         actions
     }

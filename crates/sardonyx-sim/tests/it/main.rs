@@ -60,7 +60,8 @@ fn each_rule_switched_off_is_found() {
 #[test]
 fn a_small_cluster_has_no_corner_without_a_way_out() {
     for protocol in [JoinProtocol::ThreePhase, JoinProtocol::TwoPhase] {
-        let small = Small { protocol, members: 2, joiners: 1, crashes: 1, log_max: 8 };
+        let small =
+            Small { protocol, members: 2, joiners: 1, crashes: 1, may_crash: None, log_max: 8 };
         let explored = explore(small);
         println!("{small:?}: {explored:?}");
         assert!(explored.witness.is_none(), "{small:?}: {:#?}", explored.witness);
@@ -73,7 +74,9 @@ fn a_small_cluster_has_no_corner_without_a_way_out() {
 #[test]
 fn without_derived_watches_there_is_a_corner_without_a_way_out() {
     let protocol = JoinProtocol::ThreePhase;
-    let small = Small { protocol, members: 3, joiners: 1, crashes: 1, log_max: 6 };
+    // The second member is the one whom the joiner is to watch.
+    let may_crash = Some(1);
+    let small = Small { protocol, members: 3, joiners: 1, crashes: 1, may_crash, log_max: 6 };
     let explored = with_mutant(Some(Mutant::EdgeWatches), || explore(small));
     let (why, way) = explored.witness.expect("the model must notice");
     println!("{} states, {} stuck: {why}\n{}", explored.states, explored.stuck, way.join("\n"));
@@ -89,6 +92,7 @@ fn three_members_one_joiner_one_crash() {
         members: size("MODEL_MEMBERS", 3),
         joiners: size("MODEL_JOINERS", 1),
         crashes: size("MODEL_CRASHES", 1) as u8,
+        may_crash: None,
         log_max: size("MODEL_LOG_MAX", 5),
     };
     let explored = explore(small);
