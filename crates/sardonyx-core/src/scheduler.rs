@@ -6,10 +6,9 @@
 //! them each of its unfinished tasks gets (the same three again), and who they are ([`place`]).
 //!
 //! A plan is computed when somebody first asks and kept until something changes that it depends
-//! on. Carrying it out is no such change: each move leaves the rest of the plan as it was. There
-//! is one exception, for which [`even`] looks out.
+//! on. Carrying it out is no such change: each move, in whatever order, leaves the rest of the plan
+//! as it was.
 
-mod even;
 mod greedy;
 mod percentage;
 mod place;
@@ -29,8 +28,6 @@ use crate::{
     },
     tree::Tree,
 };
-use even::Evenness;
-pub(crate) use place::Count;
 
 /// Who should run what.
 #[derive(Clone, Debug)]
@@ -39,9 +36,6 @@ pub struct Plan {
     pub(crate) moves: Tree<PeerId, Option<Target>>,
     /// How many peers each live job gets, by its place.
     pub(crate) counts: Arc<[(u64, usize)]>,
-    /// Where numbers that are even in another order than planned would stay so.
-    jobs_even: Option<Evenness>,
-    tasks_even: Tree<u64, Evenness>,
 }
 
 /// A task of a job, by their places.
@@ -76,12 +70,6 @@ pub(crate) struct Bounds {
     pub(crate) low: usize,
     /// More are of no use.
     pub(crate) high: usize,
-}
-
-impl Bounds {
-    fn hold(&self, n: usize) -> bool {
-        self.low <= n && n <= self.high
-    }
 }
 
 /// A live job, as the schedulers see it.

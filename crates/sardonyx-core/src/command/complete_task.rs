@@ -27,11 +27,7 @@ pub struct CompleteTask {
 
 impl CompleteTask {
     pub(super) fn apply(&self, replica: &mut Replica) -> Outcome {
-        let (job, task) = replica.find_task(&self.job, &self.task)?;
-        let slot = replica.slot(&self.peer).map(|slot| (slot.job, slot.task));
-        if slot != Some((job, task)) {
-            return Err(Rejected::NotOnTask(self.peer.clone(), self.task.clone()));
-        }
+        let (job, task) = replica.find_task_of(&self.peer, &self.job, &self.task)?;
         let found = replica.jobs.get(&job).and_then(|job| job.tasks.get(task));
         if let Some(sealer) = found.and_then(|task| task.sealer.as_ref())
             && *sealer != self.peer

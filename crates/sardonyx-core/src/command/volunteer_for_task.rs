@@ -8,7 +8,6 @@ use super::{Command, Outcome, Rejected};
 use crate::{
     id::{PeerId, Position},
     replica::Replica,
-    scheduler::{Count, Target},
 };
 
 /// How many peers may volunteer in one entry.
@@ -44,28 +43,15 @@ impl VolunteerForTask {
 fn carry_out(replica: &mut Replica, peer: &PeerId, position: Position) -> bool {
     let mut plan = replica.plan();
     let Some(&target) = plan.moves.get(peer) else { return false };
-    let from = replica.slot(peer).map(|slot| Target { job: slot.job, task: slot.task });
-    // A task that loses its sealer takes peers again, so the plan is another one.
-    let was_sealing = replica.is_sealing(peer);
-    let counted = |end: Option<Target>| end.map(|end| (end, count(replica, end)));
-    let (from, to) = (counted(from), counted(target));
     // The replica lets go of the plan first, so that it is changed in place and not copied.
     replica.plan.forget();
-    let holds = Arc::make_mut(&mut plan).carry_out(peer, from, to);
+    Arc::make_mut(&mut plan).moves.remove(peer);
     match target {
         Some(target) => replica.assign(peer, target.job, target.task, position),
         None => replica.release(peer),
     }
-    if holds && !was_sealing {
-        replica.plan.keep(plan);
-    }
+    replica.plan.keep(plan);
     true
-}
-
-fn count(replica: &Replica, target: Target) -> Count {
-    let job = replica.jobs.get(&target.job);
-    let task = job.and_then(|job| job.tasks.get(target.task));
-    Count { job: job.map_or(0, |job| job.n_peers()), task: task.map_or(0, |task| task.peers.len()) }
 }
 
 impl VolunteerForTask {

@@ -47,8 +47,13 @@ impl Replica {
         task.and_then(|task| task.sealer.as_ref()) == Some(peer)
     }
 
-    /// The place of a live job and of one of its unfinished tasks.
-    pub(crate) fn find_task(&self, job: &JobId, task: &TaskId) -> Result<(u64, usize), Rejected> {
+    /// The place of a live job and of the unfinished task that `peer` runs there.
+    pub(crate) fn find_task_of(
+        &self,
+        peer: &PeerId,
+        job: &JobId,
+        task: &TaskId,
+    ) -> Result<(u64, usize), Rejected> {
         let place = self.find_live_job(job)?;
         let found = self.jobs.get(&place);
         let index = found.and_then(|job| job.task_index(task));
@@ -56,7 +61,10 @@ impl Replica {
         if found.is_some_and(|job| job.tasks[index].is_completed) {
             return Err(Rejected::TaskCompleted(job.clone(), task.clone()));
         }
-        Ok((place, index))
+        match self.slot(peer) {
+            Some(slot) if (slot.job, slot.task) == (place, index) => Ok((place, index)),
+            _ => Err(Rejected::NotOnTask(peer.clone(), task.clone())),
+        }
     }
 
     pub(crate) fn find_live_job(&self, job: &JobId) -> Result<u64, Rejected> {

@@ -1,4 +1,8 @@
-//! Round robin: as even as the bounds allow.
+//! Round robin: as even as the bounds allow, and as near to what is there as evenness allows.
+//!
+//! Where numbers cannot be equal, somebody gets one more. That is whoever has more already, so that
+//! nobody moves for symmetry; among equals the first. Carrying the plan out does not change the
+//! choice: who was chosen comes to have more, and who was not comes to have no more.
 
 use alloc::{collections::BinaryHeap, vec::Vec};
 use core::cmp::Reverse;
@@ -25,7 +29,8 @@ pub(super) fn jobs(peers: usize, jobs: &[JobView<'_>]) -> Vec<usize> {
         true => job.bounds,
         false => Bounds { low: 0, high: 0 },
     });
-    level(&mut counts, &bounds.collect::<Vec<_>>(), left);
+    let present: Vec<_> = jobs.iter().map(JobView::present).collect();
+    level(&mut counts, &bounds.collect::<Vec<_>>(), &present, left);
     counts
 }
 
@@ -33,23 +38,25 @@ pub(super) fn jobs(peers: usize, jobs: &[JobView<'_>]) -> Vec<usize> {
 pub(super) fn tasks(peers: usize, tasks: &[TaskView]) -> Vec<usize> {
     let (mut counts, left) = super::minima(peers, tasks);
     let bounds: Vec<_> = tasks.iter().map(|task| task.bounds).collect();
-    level(&mut counts, &bounds, left);
+    let present: Vec<_> = tasks.iter().map(|task| task.present).collect();
+    level(&mut counts, &bounds, &present, left);
     counts
 }
 
-/// Hands out `left` one by one to whoever has the fewest and room for more, ties to the first.
-fn level(counts: &mut [usize], bounds: &[Bounds], mut left: usize) {
+/// Hands out `left` one by one to whoever has the fewest and room for more; ties to who has more
+/// than that at present, then to the first.
+fn level(counts: &mut [usize], bounds: &[Bounds], present: &[usize], mut left: usize) {
+    let turn = |index: usize, count: usize| Reverse((count, present[index] <= count, index));
     let has_room = |&index: &usize| counts[index] < bounds[index].high;
     let with_room = (0..counts.len()).filter(has_room);
-    let mut fewest: BinaryHeap<_> =
-        with_room.map(|index| Reverse((counts[index], index))).collect();
+    let mut fewest: BinaryHeap<_> = with_room.map(|index| turn(index, counts[index])).collect();
     while left > 0
-        && let Some(Reverse((count, index))) = fewest.pop()
+        && let Some(Reverse((count, _, index))) = fewest.pop()
     {
         counts[index] = count + 1;
         left -= 1;
         if counts[index] < bounds[index].high {
-            fewest.push(Reverse((counts[index], index)));
+            fewest.push(turn(index, counts[index]));
         }
     }
 }

@@ -96,28 +96,18 @@ pub fn look(replica: &Replica) -> Seen {
 }
 
 pub fn plan(seen: &Seen) -> Allocation {
-    let mut job_counts = match seen.scheduler.as_str() {
+    let job_counts = match seen.scheduler.as_str() {
         "greedy" => greedy_jobs(seen),
         "round-robin" => round_robin_jobs(seen),
         _ => percentage_jobs(seen),
     };
-    let bounds: Vec<_> = seen.jobs.iter().map(|job| (job.low(), job.high())).collect();
-    let present: Vec<_> = seen.jobs.iter().map(Job::present).collect();
-    if seen.scheduler == "round-robin" {
-        stay_if_symmetric(&mut job_counts, &present, &bounds);
-    }
     let mut task_counts = Vec::new();
     for (job, &count) in seen.jobs.iter().zip(&job_counts) {
-        let mut counts = match job.scheduler.as_str() {
+        let counts = match job.scheduler.as_str() {
             "greedy" => greedy_tasks(job, count),
             "round-robin" => round_robin_tasks(job, count),
             _ => percentage_tasks(job, count),
         };
-        let bounds: Vec<_> = job.tasks.iter().map(|task| (task.low, task.high)).collect();
-        let present: Vec<_> = job.tasks.iter().map(|task| task.peers.len()).collect();
-        if job.scheduler == "round-robin" {
-            stay_if_symmetric(&mut counts, &present, &bounds);
-        }
         task_counts.push(counts);
     }
     who(seen, &task_counts)
@@ -147,7 +137,8 @@ fn round_robin_jobs(seen: &Seen) -> Vec<usize> {
     }
     while left > 0 {
         let room = (0..counts.len()).filter(|&at| covered[at] && counts[at] < seen.jobs[at].high());
-        let Some(fewest) = room.min_by_key(|&at| (counts[at], at)) else { break };
+        let key = |&at: &usize| (counts[at], seen.jobs[at].present() <= counts[at], at);
+        let Some(fewest) = room.min_by_key(key) else { break };
         counts[fewest] += 1;
         left -= 1;
     }
@@ -214,7 +205,8 @@ fn round_robin_tasks(job: &Job, count: usize) -> Vec<usize> {
     let (mut counts, mut left) = minima(job, count);
     while left > 0 {
         let room = (0..counts.len()).filter(|&at| counts[at] < job.tasks[at].high);
-        let Some(at) = room.min_by_key(|&at| (counts[at], at)) else { break };
+        let key = |&at: &usize| (counts[at], job.tasks[at].peers.len() <= counts[at], at);
+        let Some(at) = room.min_by_key(key) else { break };
         counts[at] += 1;
         left -= 1;
     }
@@ -259,38 +251,30 @@ fn percentage_tasks(job: &Job, count: usize) -> Vec<usize> {
     share(&tasks, count).into_values().collect()
 }
 
-fn stay_if_symmetric(counts: &mut Vec<usize>, present: &[usize], bounds: &[(usize, usize)]) {
-    let sorted = |counts: &[usize]| {
-        let mut counts = counts.to_vec();
-        counts.sort_unstable();
-        counts
-    };
-    let within =
-        present.iter().zip(bounds).zip(&*counts).all(|((n, (low, high)), planned)| {
-            (low <= n && n <= high) || (*n == 0 && *planned == 0)
-        });
-    if within && sorted(counts) == sorted(present) {
-        *counts = present.to_vec();
-    }
-}
-
 fn who(seen: &Seen, counts: &[Vec<usize>]) -> Allocation {
     let mut allocation: Allocation = seen.peers.iter().map(|peer| (peer.clone(), None)).collect();
+    let seat = |peer: &String| seen.peers.iter().position(|it| it == peer);
     let (mut gaps, mut surplus, mut busy) = (Vec::new(), Vec::new(), Vec::new());
     for (job, counts) in seen.jobs.iter().zip(counts) {
+        let (mut own_gaps, mut own_surplus) = (Vec::new(), Vec::new());
         for (task, &count) in job.tasks.iter().zip(counts) {
             let place = Some((job.id.clone(), task.id.clone()));
             for (index, peer) in task.peers.iter().enumerate() {
                 busy.push(peer.clone());
                 match index < count {
                     true => _ = allocation.insert(peer.clone(), place.clone()),
-                    false => surplus.push(peer.clone()),
+                    false => own_surplus.push(peer.clone()),
                 }
             }
-            gaps.extend((task.peers.len()..count).map(|_| place.clone()));
+            own_gaps.extend((task.peers.len()..count).map(|_| place.clone()));
         }
+        own_surplus.sort_by_key(seat);
+        while !own_gaps.is_empty() && !own_surplus.is_empty() {
+            allocation.insert(own_surplus.remove(0), own_gaps.remove(0));
+        }
+        gaps.extend(own_gaps);
+        surplus.extend(own_surplus);
     }
-    let seat = |peer: &String| seen.peers.iter().position(|it| it == peer);
     surplus.sort_by_key(seat);
     let idle = seen.peers.iter().filter(|peer| !busy.contains(peer)).cloned();
     let mut fillers: Vec<_> = surplus.into_iter().chain(idle).take(gaps.len()).collect();
