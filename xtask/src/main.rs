@@ -1,8 +1,9 @@
 //! The project's own tool: what continuous integration runs, a person runs too, by the same name.
 //!
-//! `run` calls cargo, `tidy` looks after what no compiler checks, `docs` writes `docs/commands.md`.
+//! `run` and `ids` call cargo, `tidy` looks after what no compiler checks, `docs` writes `docs/commands.md`.
 
 mod docs;
+mod ids;
 mod run;
 mod scan;
 mod tidy;
@@ -90,6 +91,21 @@ enum Task {
         #[arg(long, value_name = "N", default_value_t = 6)]
         log_max: u64,
     },
+    /// Looks for an id that comes twice: simulation, model, loom, and real processes under faults.
+    ///
+    /// The processes draw ids from a real etcd of three servers while they and the servers are
+    /// stopped and killed.
+    Ids {
+        /// How many seeds to simulate.
+        #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = at_least_one())]
+        seeds: u64,
+        /// How many states the model may have before it gives up.
+        #[arg(long, value_name = "N", default_value_t = 20_000_000, value_parser = at_least_one())]
+        states: u64,
+        /// How long the processes run.
+        #[arg(long, value_name = "S", default_value_t = 300, value_parser = at_least_one())]
+        seconds: u64,
+    },
     /// Checks the tree alone: crate edges, sizes, documents, commands, dependencies.
     Tidy,
     /// Rewrites docs/commands.md from the doc comments of the commands.
@@ -110,6 +126,7 @@ fn main() -> ExitCode {
         Task::Model { members, joiners, crashes, log_max } => {
             run::model(members, joiners, crashes, log_max)
         }
+        Task::Ids { seeds, states, seconds } => ids::run(&ids::Amounts { seeds, states, seconds }),
         Task::Tidy => Tree::read().and_then(|tree| tidy::report(&tree)),
         Task::Docs => Tree::read().and_then(|tree| docs::write(&tree)),
     };

@@ -198,7 +198,7 @@ pub(crate) fn cargo() -> Command {
     cargo
 }
 
-fn call(command: &mut Command) -> Result<bool, String> {
+pub(crate) fn call(command: &mut Command) -> Result<bool, String> {
     let status = command.status().map_err(|why| format!("cannot start cargo: {why}"))?;
     Ok(status.success())
 }

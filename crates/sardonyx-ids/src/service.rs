@@ -1,7 +1,7 @@
 //! Ids for other processes: RESP, so that any Redis client can draw them, and raw frames.
 //!
-//! Requests that arrive together are answered together: everything in the buffer is read, and the
-//! answers leave in one write. Above what the clock allows a caller is told when to come back; it
+//! Requests that arrive together are answered together: everything in the buffer is read, single
+//! ids are taken from the generator in one range, and the answers leave in one write. Above what the clock allows a caller is told when to come back; it
 //! waits here for a few milliseconds at most, so that no queue grows.
 //!
 //! Not here: HTTP, which only the program knows.
@@ -38,6 +38,12 @@ pub const CONNECTIONS_MAX: usize = 4096;
 
 /// How much of one request may be waiting to be read.
 pub const REQUEST_BYTES_MAX: usize = 64 << 10;
+
+/// How many requests for one id are answered out of one range.
+const SINGLES_MAX: u64 = 1024;
+
+/// How many bytes of answers are gathered before they are sent.
+const OUTPUT_BYTES: usize = 1 << 20;
 
 /// How long a request waits for the clock before it is sent away.
 const WAIT: Duration = Duration::from_millis(5);
@@ -83,8 +89,13 @@ impl Service {
 
     /// Exactly `n` ids, in a few ranges, or none.
     pub async fn take(&self, n: u64, ranges: &mut Vec<Range>) -> Result<(), NoIds> {
+        self.take_for(1, n, ranges).await
+    }
+
+    /// The same, for several requests together.
+    async fn take_for(&self, requests: u64, n: u64, ranges: &mut Vec<Range>) -> Result<(), NoIds> {
         ranges.clear();
-        self.counts.requests.fetch_add(1, Ordering::Relaxed);
+        self.counts.requests.fetch_add(requests, Ordering::Relaxed);
         let (mut left, mut waited) = (n, Duration::ZERO);
         while left > 0 {
             match self.ids.range(left) {
@@ -97,7 +108,7 @@ impl Service {
                     tokio::time::sleep(after).await;
                 }
                 Err(why) => {
-                    self.counts.refused.fetch_add(1, Ordering::Relaxed);
+                    self.counts.refused.fetch_add(requests, Ordering::Relaxed);
                     return Err(why);
                 }
             }
@@ -181,75 +192,123 @@ async fn converse(
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let (mut input, mut output) = (BytesMut::with_capacity(8 << 10), Vec::with_capacity(8 << 10));
-    let mut ranges = Vec::new();
+    let mut input = BytesMut::with_capacity(8 << 10);
+    let mut desk = Desk { service, protocol, ranges: Vec::new(), output: Vec::new() };
+    // Made once: a new one for every request would queue up anew each time.
+    let mut told = std::pin::pin!(told(&mut stop));
     loop {
         let n = tokio::select! {
             biased;
             n = stream.read_buf(&mut input) => n?,
-            () = told(&mut stop) => 0,
+            () = &mut told => 0,
         };
         if n == 0 {
             return stream.shutdown().await;
         }
         loop {
-            let request = match protocol {
-                Protocol::Resp => resp::read(&mut input),
-                Protocol::Raw => raw::read(&mut input),
-            };
-            match request {
-                Ok(Some(Request::Quit)) => {
-                    resp::write_text(&mut output, "OK");
-                    stream.write_all(&output).await?;
-                    return stream.shutdown().await;
-                }
-                Ok(Some(request)) => {
-                    answer(service, protocol, request, &mut ranges, &mut output).await;
-                }
-                Ok(None) if input.len() < REQUEST_BYTES_MAX => break,
-                Ok(None) => return Ok(()),
-                Err(Malformed(why)) => {
-                    if protocol == Protocol::Resp {
-                        resp::write_error(&mut output, "ERR", why);
-                    }
-                    stream.write_all(&output).await?;
-                    return stream.shutdown().await;
-                }
-            }
-            if output.len() > 1 << 20 {
-                stream.write_all(&output).await?;
-                output.clear();
+            let heard = desk.answer_some(&mut input).await;
+            stream.write_all(&desk.output).await?;
+            desk.output.clear();
+            match heard {
+                Heard::More => {}
+                Heard::All if input.len() < REQUEST_BYTES_MAX => break,
+                Heard::All => return Ok(()),
+                Heard::Goodbye => return stream.shutdown().await,
             }
         }
-        stream.write_all(&output).await?;
-        output.clear();
     }
 }
 
-async fn answer(
-    service: &Service,
+/// What is left to do with a connection.
+enum Heard {
+    /// There are more requests in the buffer.
+    More,
+    /// Every whole request was answered.
+    All,
+    /// The caller is leaving, or has said what nobody understands.
+    Goodbye,
+}
+
+/// Where one connection's requests are answered.
+struct Desk<'a> {
+    service: &'a Service,
     protocol: Protocol,
-    request: Request,
-    ranges: &mut Vec<Range>,
-    output: &mut Vec<u8>,
-) {
-    let n = match request {
-        Request::Next => 1,
-        Request::Ids(n) | Request::Ranges(n) => n,
-        Request::Say(text) => return resp::write_text(output, text),
-        Request::Quit => return,
-    };
-    let taken = match n {
-        1..=REQUEST_IDS_MAX => service.take(n, ranges).await,
-        _ => {
-            return match protocol {
-                Protocol::Resp => resp::write_error(output, "ERR", "between 1 and 100000 ids"),
-                Protocol::Raw => raw::write_refusal(output, None),
+    ranges: Vec<Range>,
+    output: Vec<u8>,
+}
+
+impl Desk<'_> {
+    /// Answers what is in `input`, up to so many bytes of answers.
+    async fn answer_some(&mut self, input: &mut BytesMut) -> Heard {
+        let mut singles = 0;
+        loop {
+            let request = match self.protocol {
+                Protocol::Resp => resp::read(input),
+                Protocol::Raw => raw::read(input),
+            };
+            if request == Ok(Some(Request::Next)) && singles < SINGLES_MAX {
+                singles += 1;
+                continue;
+            }
+            self.answer_singles(std::mem::take(&mut singles)).await;
+            match request {
+                Ok(Some(Request::Next)) => singles = 1,
+                Ok(Some(Request::Ids(n))) => self.answer_many(n, false).await,
+                Ok(Some(Request::Ranges(n))) => self.answer_many(n, true).await,
+                Ok(Some(Request::Say(text))) => resp::write_text(&mut self.output, text),
+                Ok(Some(Request::Quit)) => {
+                    resp::write_text(&mut self.output, "OK");
+                    return Heard::Goodbye;
+                }
+                Ok(None) => return Heard::All,
+                Err(Malformed(why)) => {
+                    if self.protocol == Protocol::Resp {
+                        resp::write_error(&mut self.output, "ERR", why);
+                    }
+                    return Heard::Goodbye;
+                }
+            }
+            if self.output.len() > OUTPUT_BYTES && singles == 0 {
+                return Heard::More;
+            }
+        }
+    }
+
+    /// One id to each of `n` requests.
+    async fn answer_singles(&mut self, n: u64) {
+        let taken = match n {
+            0 => return,
+            n => self.service.take_for(n, n, &mut self.ranges).await,
+        };
+        match (taken, self.protocol) {
+            (Ok(()), Protocol::Resp) => resp::write_singles(&mut self.output, &self.ranges),
+            (Ok(()), Protocol::Raw) => raw::write_singles(&mut self.output, &self.ranges),
+            (Err(why), _) => (0..n).for_each(|_| self.refuse(&why)),
+        }
+    }
+
+    /// `n` ids to one request.
+    async fn answer_many(&mut self, n: u64, as_ranges: bool) {
+        if !(1..=REQUEST_IDS_MAX).contains(&n) {
+            return match self.protocol {
+                Protocol::Resp => {
+                    resp::write_error(&mut self.output, "ERR", "between 1 and 100000 ids");
+                }
+                Protocol::Raw => raw::write_refusal(&mut self.output, None),
             };
         }
-    };
-    match protocol {
-        Protocol::Resp => resp::write(output, request, taken.map(|()| &ranges[..])),
-        Protocol::Raw => raw::write(output, request, taken.map(|()| &ranges[..])),
+        let taken = self.service.take(n, &mut self.ranges).await;
+        match (taken, self.protocol) {
+            (Ok(()), Protocol::Resp) => resp::write(&mut self.output, &self.ranges, as_ranges),
+            (Ok(()), Protocol::Raw) => raw::write(&mut self.output, &self.ranges, as_ranges),
+            (Err(why), _) => self.refuse(&why),
+        }
+    }
+
+    fn refuse(&mut self, why: &NoIds) {
+        match self.protocol {
+            Protocol::Resp => resp::refuse(&mut self.output, why),
+            Protocol::Raw => raw::refuse(&mut self.output, why),
+        }
     }
 }

@@ -36,14 +36,16 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 
 /// How many ids are taken from the generator at once, at most. A caller that comes once in a while
 /// gets one, with the present time; a caller in a hurry gets twice as many each time.
-pub const BLOCK_IDS_MAX: u64 = 256;
+pub const BLOCK_IDS_MAX: u64 = 512;
 
 /// How many ids one request for a range gets, at most: no worker makes more in a quarter of a
 /// second.
 pub const RANGE_IDS_MAX: u64 = 1 << 20;
 
-/// Apart from its neighbours in memory, so that takers disturb nobody.
+/// Apart from its neighbours in memory, so that who writes here disturbs nobody who reads there.
 #[repr(align(128))]
+struct Apart<T>(T);
+
 struct Block {
     next: AtomicU64,
     last: AtomicU64,
@@ -51,10 +53,10 @@ struct Block {
 
 /// A generator that threads share. Ids grow for everybody who uses the same handle.
 pub struct Shared<C> {
-    block: Block,
-    state: Mutex<State>,
+    block: Apart<Block>,
+    state: Apart<Mutex<State>>,
     /// Raised when blocks that were handed out have grown old; see [`Local`].
-    age: AtomicU64,
+    age: Apart<AtomicU64>,
     layout: Layout,
     clock: C,
 }
@@ -141,7 +143,13 @@ impl<C: Clock> Shared<C> {
         let generator = Generator::new(&layout, slack);
         let state = Mutex::new(State { generator, worker: 0, pace: Pace::default() });
         let block = Block { next: AtomicU64::new(1), last: AtomicU64::new(0) };
-        Shared { block, state, age: AtomicU64::new(0), layout, clock }
+        Shared {
+            block: Apart(block),
+            state: Apart(state),
+            age: Apart(AtomicU64::new(0)),
+            layout,
+            clock,
+        }
     }
 
     /// How its ids are made.
@@ -161,15 +169,15 @@ impl<C: Clock> Shared<C> {
     }
 
     fn is_empty(&self) -> bool {
-        self.block.next.load(Ordering::Acquire) > self.block.last.load(Ordering::Acquire)
+        self.block.0.next.load(Ordering::Acquire) > self.block.0.last.load(Ordering::Acquire)
     }
 
     /// The next id, without waiting.
     #[inline]
     pub fn next(&self) -> Result<Id, Refusal> {
         loop {
-            let last = self.block.last.load(Ordering::Acquire);
-            let word = self.block.next.fetch_add(1, Ordering::AcqRel);
+            let last = self.block.0.last.load(Ordering::Acquire);
+            let word = self.block.0.next.fetch_add(1, Ordering::AcqRel);
             if self.is_of(word, last) {
                 return Ok(Id::from_word(word));
             }
@@ -179,7 +187,7 @@ impl<C: Clock> Shared<C> {
 
     #[cold]
     fn refill(&self) -> Result<(), Refusal> {
-        let mut state = lock(&self.state);
+        let mut state = lock(&self.state.0);
         if !self.is_empty() {
             // Somebody was faster.
             return Ok(());
@@ -189,31 +197,31 @@ impl<C: Clock> Shared<C> {
         let run = state.generator.take_within(now, n)?;
         let first = self.layout.id(run.first, state.worker).bits();
         // In this order; see the module.
-        self.block.next.swap(first, Ordering::AcqRel);
-        self.block.last.store(first + run.n - 1, Ordering::Release);
+        self.block.0.next.swap(first, Ordering::AcqRel);
+        self.block.0.last.store(first + run.n - 1, Ordering::Release);
         Ok(())
     }
 
     /// Empties the block in use. Needs the lock. What is left of it is dropped: a taker may still
     /// know its end, so nothing up to that end may ever be in another block.
     fn empty_block(&self) {
-        let last = self.block.last.load(Ordering::Acquire);
-        self.block.next.swap(last + 1, Ordering::AcqRel);
+        let last = self.block.0.last.load(Ordering::Acquire);
+        self.block.0.next.swap(last + 1, Ordering::AcqRel);
     }
 
     /// Takes between one and `n` ids in a row, without waiting; at most [`RANGE_IDS_MAX`].
     pub fn range(&self, n: u64) -> Result<Range, Refusal> {
         let n = n.clamp(1, RANGE_IDS_MAX);
         loop {
-            let last = self.block.last.load(Ordering::Acquire);
-            let word = self.block.next.fetch_add(n, Ordering::AcqRel);
+            let last = self.block.0.last.load(Ordering::Acquire);
+            let word = self.block.0.next.fetch_add(n, Ordering::AcqRel);
             if self.is_of(word, last) {
                 let parts = self.layout.decode(Id::from_word(word));
                 let first = self.layout.tick(parts.time) | u64::from(parts.sequence);
                 let run = Run { first, n: n.min(last - word + 1) };
                 return Ok(Range { layout: self.layout, worker: parts.worker, run });
             }
-            let mut state = lock(&self.state);
+            let mut state = lock(&self.state.0);
             if self.is_empty() {
                 // Nothing is left in the block, so what comes now is larger than all before.
                 let run = state.generator.take(self.clock.now(), n)?;
@@ -245,40 +253,40 @@ impl<C: Clock> Shared<C> {
 
     /// Opens the window of a new term.
     pub fn open(&self, worker: u32, from: Millis, until: Millis) {
-        let mut state = lock(&self.state);
+        let mut state = lock(&self.state.0);
         self.empty_block();
-        self.age.fetch_add(1, Ordering::AcqRel);
+        self.age.0.fetch_add(1, Ordering::AcqRel);
         state.worker = worker;
         state.generator.open(from, until);
     }
 
     /// Moves the end of the window, which is durable now.
     pub fn extend(&self, until: Millis) {
-        lock(&self.state).generator.extend(until);
+        lock(&self.state.0).generator.extend(until);
     }
 
     /// Hands out no more, and says where a successor may begin. Blocks that threads hold lie
     /// before that.
     pub fn seal(&self) -> Millis {
-        let mut state = lock(&self.state);
+        let mut state = lock(&self.state.0);
         self.empty_block();
-        self.block.last.store(0, Ordering::Release);
-        self.age.fetch_add(1, Ordering::AcqRel);
+        self.block.0.last.store(0, Ordering::Release);
+        self.age.0.fetch_add(1, Ordering::AcqRel);
         state.generator.seal()
     }
 
     /// The end of the window; 0 when none is open.
     pub fn until(&self) -> Millis {
-        lock(&self.state).generator.until()
+        lock(&self.state.0).generator.until()
     }
 
     /// Takes back what nobody has used for a while, so that the next id has the present time.
     pub fn refresh(&self) {
-        let state = lock(&self.state);
+        let state = lock(&self.state.0);
         if self.clock.now().saturating_sub(state.pace.refilled) > 1 {
             self.empty_block();
         }
-        self.age.fetch_add(1, Ordering::AcqRel);
+        self.age.0.fetch_add(1, Ordering::AcqRel);
     }
 }
 
@@ -303,7 +311,7 @@ impl<C: Clock> Local<C> {
     #[expect(clippy::should_implement_trait, reason = "it never ends, and it can be refused")]
     pub fn next(&mut self) -> Result<Id, Refusal> {
         // A look at a word that changes a few times a second; blocks that grew old are dropped.
-        if self.word >= self.end || self.shared.age.load(Ordering::Relaxed) != self.age {
+        if self.word >= self.end || self.shared.age.0.load(Ordering::Relaxed) != self.age {
             self.refill()?;
         }
         let id = Id::from_word(self.word);
@@ -314,8 +322,8 @@ impl<C: Clock> Local<C> {
     #[cold]
     fn refill(&mut self) -> Result<(), Refusal> {
         self.end = self.word;
-        self.age = self.shared.age.load(Ordering::Acquire);
-        let mut state = lock(&self.shared.state);
+        self.age = self.shared.age.0.load(Ordering::Acquire);
+        let mut state = lock(&self.shared.state.0);
         let now = self.shared.clock.now();
         let n = self.pace.next(now);
         // The shared block is lower than what we take and stays so: order is per handle.

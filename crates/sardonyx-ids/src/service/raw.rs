@@ -19,7 +19,11 @@ pub fn read(input: &mut BytesMut) -> Result<Option<Request>, Malformed> {
     Ok((input.len() >= 4).then(|| {
         let n = input.get_u32_le();
         let count = u64::from(n & !AS_RANGES);
-        if n & AS_RANGES == 0 { Request::Ids(count) } else { Request::Ranges(count) }
+        match n {
+            1 => Request::Next,
+            AS_RANGES.. => Request::Ranges(count),
+            _ => Request::Ids(count),
+        }
     }))
 }
 
@@ -29,31 +33,37 @@ pub fn write_refusal(output: &mut Vec<u8>, after_millis: Option<u32>) {
     output.extend_from_slice(&after_millis.unwrap_or(u32::MAX).to_le_bytes());
 }
 
-/// Writes the answer to a request for ids.
-#[expect(clippy::needless_pass_by_value, reason = "the same form as the other protocol")]
-pub fn write(output: &mut Vec<u8>, request: Request, taken: Result<&[Range], NoIds>) {
-    let ranges = match taken {
-        Ok(ranges) => ranges,
-        Err(NoIds::RetryAfter(after)) => {
-            return write_refusal(output, Some(after.as_millis().max(1) as u32));
-        }
-        Err(NoIds::NotReady(_) | NoIds::BadLayout(_)) => return write_refusal(output, None),
+/// Says why there are no ids.
+pub fn refuse(output: &mut Vec<u8>, why: &NoIds) {
+    let after = match why {
+        NoIds::RetryAfter(after) => Some(after.as_millis().max(1) as u32),
+        NoIds::NotReady(_) | NoIds::BadLayout(_) => None,
     };
-    match request {
-        Request::Ranges(_) => {
-            let runs = || ranges.iter().flat_map(Range::runs);
-            output.extend_from_slice(&(runs().count() as u32).to_le_bytes());
-            for (first, n) in runs() {
-                output.extend_from_slice(&first.bits().to_le_bytes());
-                output.extend_from_slice(&(n as u32).to_le_bytes());
-            }
-        }
-        Request::Next | Request::Ids(_) | Request::Say(_) | Request::Quit => {
-            let n: u64 = ranges.iter().map(Range::len).sum();
+    write_refusal(output, after);
+}
+
+/// Writes each id as an answer of its own.
+pub fn write_singles(output: &mut Vec<u8>, ranges: &[Range]) {
+    for id in ranges.iter().flat_map(Range::iter) {
+        output.extend_from_slice(&1_u32.to_le_bytes());
+        output.extend_from_slice(&id.bits().to_le_bytes());
+    }
+}
+
+/// Writes all ids as one answer.
+pub fn write(output: &mut Vec<u8>, ranges: &[Range], as_ranges: bool) {
+    if as_ranges {
+        let runs = || ranges.iter().flat_map(Range::runs);
+        output.extend_from_slice(&(runs().count() as u32).to_le_bytes());
+        for (first, n) in runs() {
+            output.extend_from_slice(&first.bits().to_le_bytes());
             output.extend_from_slice(&(n as u32).to_le_bytes());
-            for id in ranges.iter().flat_map(Range::iter) {
-                output.extend_from_slice(&id.bits().to_le_bytes());
-            }
+        }
+    } else {
+        let n: u64 = ranges.iter().map(Range::len).sum();
+        output.extend_from_slice(&(n as u32).to_le_bytes());
+        for id in ranges.iter().flat_map(Range::iter) {
+            output.extend_from_slice(&id.bits().to_le_bytes());
         }
     }
 }

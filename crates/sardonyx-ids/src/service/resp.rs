@@ -112,50 +112,43 @@ pub fn write_text(output: &mut Vec<u8>, text: &str) {
     output.extend_from_slice(b"\r\n");
 }
 
-fn write_number(output: &mut Vec<u8>, mark: u8, mut n: u64) {
-    let (mut digits, mut at) = ([0; 20], 20);
-    while at == 20 || n > 0 {
-        at -= 1;
-        digits[at] = b'0' + (n % 10) as u8;
-        n /= 10;
-    }
+fn write_number(output: &mut Vec<u8>, mark: u8, n: u64) {
     output.push(mark);
-    output.extend_from_slice(&digits[at..]);
+    output.extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
     output.extend_from_slice(b"\r\n");
 }
 
-/// Writes the answer to a request for ids.
-pub fn write(output: &mut Vec<u8>, request: Request, taken: Result<&[Range], NoIds>) {
-    let ranges = match taken {
-        Ok(ranges) => ranges,
-        Err(NoIds::RetryAfter(after)) => {
+/// Says why there are no ids.
+pub fn refuse(output: &mut Vec<u8>, why: &NoIds) {
+    match why {
+        NoIds::RetryAfter(after) => {
             let after = format!("{} ms: all ids up to now are taken", after.as_millis());
-            return write_error(output, "RETRYAFTER", &after);
+            write_error(output, "RETRYAFTER", &after);
         }
-        Err(why @ (NoIds::NotReady(_) | NoIds::BadLayout(_))) => {
-            return write_error(output, "NOTREADY", &why.to_string());
+        NoIds::NotReady(_) | NoIds::BadLayout(_) => {
+            write_error(output, "NOTREADY", &why.to_string());
         }
-    };
-    match request {
-        Request::Next => {
-            let id = ranges.first().and_then(|range| range.get(0)).unwrap_or_default();
-            write_number(output, b':', id.bits());
-        }
-        Request::Ids(n) => {
-            write_number(output, b'*', n);
-            for id in ranges.iter().flat_map(Range::iter) {
-                write_number(output, b':', id.bits());
-            }
-        }
-        Request::Ranges(_) => {
-            let runs = || ranges.iter().flat_map(Range::runs);
-            write_number(output, b'*', runs().count() as u64);
-            for (first, n) in runs() {
-                output.extend_from_slice(b"*2\r\n");
-                write_number(output, b':', first.bits());
-                write_number(output, b':', n);
-            }
-        }
-        Request::Say(_) | Request::Quit => {}
+    }
+}
+
+/// Writes each id as an answer of its own.
+pub fn write_singles(output: &mut Vec<u8>, ranges: &[Range]) {
+    for id in ranges.iter().flat_map(Range::iter) {
+        write_number(output, b':', id.bits());
+    }
+}
+
+/// Writes all ids as one answer.
+pub fn write(output: &mut Vec<u8>, ranges: &[Range], as_ranges: bool) {
+    if !as_ranges {
+        write_number(output, b'*', ranges.iter().map(Range::len).sum());
+        return write_singles(output, ranges);
+    }
+    let runs = || ranges.iter().flat_map(Range::runs);
+    write_number(output, b'*', runs().count() as u64);
+    for (first, n) in runs() {
+        output.extend_from_slice(b"*2\r\n");
+        write_number(output, b':', first.bits());
+        write_number(output, b':', n);
     }
 }

@@ -249,9 +249,9 @@ const FAULTS: [Bounds; 3] = [
     Bounds { crashes: 1, expiries: 0, ..SMALLEST },
 ];
 
-/// `MODEL_STATES=10000000` searches further.
+/// `IDS_STATES=10000000` searches further.
 fn states_max(usual: usize) -> usize {
-    std::env::var("MODEL_STATES").ok().and_then(|it| it.parse().ok()).unwrap_or(usual)
+    std::env::var("IDS_STATES").ok().and_then(|it| it.parse().ok()).unwrap_or(usual)
 }
 
 #[test]

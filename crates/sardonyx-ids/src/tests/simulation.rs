@@ -1,5 +1,5 @@
 //! Simulation: one seed, one run; pauses, crashes, partitions, lost and late answers, early and
-//! late expiry, clock steps, clean stops. `SIM_SEEDS=100000` runs more than the usual few.
+//! late expiry, clock steps, clean stops. `IDS_SEEDS=100000` runs more than the usual few.
 
 use super::world::{FakeStore, Process, Rules, Seen, weaken};
 use crate::{
@@ -319,7 +319,7 @@ impl Simulation {
 }
 
 fn n_seeds(usual: u64) -> u64 {
-    std::env::var("SIM_SEEDS").ok().and_then(|it| it.parse().ok()).unwrap_or(usual)
+    std::env::var("IDS_SEEDS").ok().and_then(|it| it.parse().ok()).unwrap_or(usual)
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sardonyx_ids::{Config, Ids, Layout};
+use sardonyx_ids::{Config, Id, Ids, Layout};
 use sardonyx_store::{
     Store,
     suite::{Arena, servers::EtcdCluster},
@@ -20,7 +20,7 @@ use super::{config, run};
 const URL: &str = "SARDONYX_IDS_URL";
 const FILE: &str = "SARDONYX_IDS_FILE";
 
-/// Four numbers for six processes: they are taken over again and again.
+/// Four numbers for eight processes: they are taken over again and again.
 fn terms() -> Config {
     let layout = Layout { worker_bits: 2, sequence_bits: 20, ..Layout::default() };
     Config { layout, ..config(Duration::from_secs(2)) }
@@ -92,7 +92,7 @@ fn every_id_of_every_process_differs() {
             let file = dir.path().join(files.to_string());
             (start(&url, &file), file)
         };
-        let mut children: Vec<_> = (0..6).map(|_| begin()).collect();
+        let mut children: Vec<_> = (0..8).map(|_| begin()).collect();
         let (begun, mut round, mut done) = (Instant::now(), 0, Vec::new());
         while begun.elapsed() < time {
             let index = round % children.len();
@@ -123,6 +123,15 @@ fn every_id_of_every_process_differs() {
             assert!(a + n <= b, "{a} and {n} more overlap {b}");
         }
         println!("{n} ids of {} processes in {} runs", done.len(), all.len());
+        // The marks only grow, so what is below the last one was below the one of its time.
+        let store = Store::open(&url, Default::default()).await.expect("the store opens");
+        let numbers = sardonyx_ids::admin::overview(&store).await.expect("the marks").numbers;
+        let layout = terms().layout;
+        for (first, n) in all {
+            let last = Id::from_bits(first + n - 1).map(|id| layout.decode(id)).expect("an id");
+            let mark = numbers.iter().find(|it| it.number == last.worker).and_then(|it| it.until);
+            assert!(mark.is_some_and(|mark| last.time < mark), "{last:?} is not below {mark:?}");
+        }
         assert!(n > 1_000_000, "{n} ids");
     });
 }

@@ -41,6 +41,9 @@ pub(super) struct Row {
     pub(super) ids_per_second: f64,
     /// Per id and thread.
     pub(super) nanos: f64,
+    /// The rate as a part of that of a server which does as much without ids.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) of_bare: Option<f64>,
 }
 
 /// 400 times as fast as the real clock; one reading costs what a real one costs.
@@ -92,7 +95,8 @@ fn measure<D: FnMut() -> u64>(
         threads.into_iter().filter_map(|it| it.join().ok()).collect()
     });
     let ids_per_second = done.iter().map(|(n, time)| *n as f64 / time.as_secs_f64()).sum();
-    Row { what: what.into(), threads, ids_per_second, nanos: threads as f64 * 1e9 / ids_per_second }
+    let nanos = threads as f64 * 1e9 / ids_per_second;
+    Row { what: what.into(), threads, ids_per_second, nanos, of_bare: None }
 }
 
 /// Sixty-four draws of one id: the loop's own clock reading is spread over many ids.
@@ -253,7 +257,7 @@ impl BenchIds {
         if !self.no_service {
             rows.extend(block_on(bench_ids_service::rows(time))?);
         }
-        let head = ["what", "threads", "ids/s", "of 4.096 M/s", "ns/id"];
+        let head = ["what", "threads", "ids/s", "of 4.096 M/s", "ns/id", "of bare"];
         print(json, "ids", &head, &rows, |row| {
             vec![
                 row.what.clone(),
@@ -261,6 +265,7 @@ impl BenchIds {
                 super::bench::thousands(row.ids_per_second as u64),
                 format!("{:.2}", row.ids_per_second / 4_096_000.0),
                 format!("{:.2}", row.nanos),
+                row.of_bare.map(|it| format!("{it:.2}")).unwrap_or_default(),
             ]
         })
     }
