@@ -91,9 +91,11 @@ impl FrameWriter {
         self.bytes.len()
     }
 
-    /// Empties it for the next group.
-    pub(crate) fn clear(&mut self) {
+    /// Empties it for the next group, and keeps no more than `keep` bytes of room: a large origin
+    /// would otherwise stay in memory for good.
+    pub(crate) fn clear(&mut self, keep: usize) {
         self.bytes.clear();
+        self.bytes.shrink_to(keep);
         self.n_records = 0;
     }
 

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::{
     format::{self, FrameWriter},
-    queue::{Asker, Group, Queue},
+    queue::{Asker, GROUP_BYTES_MAX, Group, Queue},
     segments::{Resume, Segment, segment_path},
 };
 use crate::{
@@ -94,7 +94,7 @@ impl Journal {
             if queue.is_empty() {
                 self.seal();
             }
-            group.frame.clear();
+            group.frame.clear(GROUP_BYTES_MAX);
             spare = group;
         }
     }

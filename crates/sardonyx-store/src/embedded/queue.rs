@@ -22,10 +22,10 @@ use crate::{
 };
 
 /// Once it has this many bytes a group takes no more requests.
-const GROUP_BYTES_MAX: usize = 4 << 20;
+pub(super) const GROUP_BYTES_MAX: usize = 4 << 20;
 
 /// How many requests may go into one group.
-pub(super) const GROUP_OPS_MAX: usize = 1024;
+const GROUP_OPS_MAX: usize = 1024;
 
 /// Who waits for the outcome of a request.
 pub(super) type Asker = oneshot::Sender<Result<Outcome>>;

@@ -7,6 +7,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -215,6 +216,7 @@ type History<O> = Mutex<Vec<Operation<O>>>;
 struct Lab {
     clock: Clock,
     is_calm: AtomicBool,
+    n_answers: AtomicU64,
     cells: [History<Cell>; N_CELLS],
     pairs: [History<Pair>; N_PAIRS],
     origin: History<Origins>,
@@ -230,6 +232,9 @@ const N_CLIENTS: u64 = 6;
 const N_ASKS_MIN: u32 = 60;
 const N_ASKS_MAX: u32 = 240;
 
+/// How long a client waits for a store that does not answer before it looks again.
+const PAUSE: Duration = Duration::from_millis(20);
+
 impl Lab {
     /// Asks, and notes what was answered; a failed read says nothing and is left out.
     async fn note<O: Object>(
@@ -241,6 +246,9 @@ impl Lab {
     ) {
         let called = self.clock.tick();
         let returned = answer.await.ok().map(|answer| (self.clock.tick(), answer));
+        if returned.is_some() {
+            self.n_answers.fetch_add(1, Ordering::Relaxed);
+        }
         if changes || returned.is_some() {
             lock(history).push(Operation { called, returned, ask });
         }
@@ -455,10 +463,23 @@ pub async fn one_order_explains_every_answer(arena: &Arena) {
                     break;
                 }
                 lab.ask(store.backend(), &mut random, format!("{client}-{n}")).await;
+                // While nobody answers there is nothing to learn from asking more.
+                let is_there = async {
+                    while store.backend().cell("linear/any").await.is_err() {
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                };
+                soon(is_there).await;
             }
         });
     }
     for round in 0..2 {
+        let some_answers = async {
+            while lab.n_answers.load(Ordering::Relaxed) < 80 * (u64::from(round) + 1) {
+                tokio::time::sleep(PAUSE).await;
+            }
+        };
+        soon(some_answers).await;
         arena.disturb(round).await;
     }
     lab.is_calm.store(true, Ordering::Relaxed);
