@@ -88,6 +88,8 @@ impl Queue {
                         && (next.group.ops.len() >= next.ring_at || next.group.is_full());
                     if is_awaited {
                         next.ring_at = 0;
+                        // Unlocked first: whoever wakes up wants the lock.
+                        drop(next);
                         self.bell.notify_one();
                     }
                     break outcome;
