@@ -118,7 +118,9 @@ pub trait Lease: Send + Sync {
 
 /// An item's version. It grows with every write to its key and never repeats for a key, not even
 /// after the item was deleted and written again.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub struct Version(pub u64);
 
 /// A value under a key.

@@ -8,6 +8,7 @@
 mod check;
 mod format;
 mod journal;
+mod queue;
 mod segments;
 
 use std::{
@@ -18,12 +19,15 @@ use std::{
 };
 
 use async_trait::async_trait;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 pub use check::{Report, check};
 #[cfg(test)]
 pub(crate) use format::{FrameWriter, header};
-use journal::{GROUP_OPS_MAX, Journal, Request, Segments, create};
+#[cfg(feature = "bench")]
+pub(crate) use journal::{GROWTH_BYTES, zero};
+use journal::{Journal, Segments, create};
+use queue::{Queue, hand_out};
 use segments::{Played, list, play};
 
 use crate::{
@@ -46,7 +50,7 @@ pub(crate) async fn open(dir: &Path) -> Result<Local> {
 struct Embedded {
     shared: Arc<Shared>,
     segments: Segments,
-    requests: Option<mpsc::Sender<Request>>,
+    queue: Arc<Queue>,
     writer: Option<std::thread::JoinHandle<()>>,
     /// Held as long as the store is open.
     _lock: DirLock,
@@ -67,15 +71,18 @@ impl Embedded {
         let segments: Segments = Arc::new(Mutex::new(segments));
         let shared = Arc::new(Shared::new(state));
         let journal = Journal::new(dir, Arc::clone(&shared), Arc::clone(&segments), resume)?;
-        let (requests, receiver) = mpsc::channel(2 * GROUP_OPS_MAX);
+        let queue = Arc::new(Queue::default());
+        let (answers, answered) = mpsc::unbounded_channel();
+        tokio::spawn(hand_out(answered));
+        let asked = Arc::clone(&queue);
         let writer = std::thread::Builder::new()
             .name("sardonyx-journal".into())
-            .spawn(move || journal.run(receiver))
+            .spawn(move || journal.run(&asked, &answers))
             .map_err(|why| Error::NotConfigured(format!("cannot start a thread: {why}")))?;
         let embedded = Embedded {
             shared: Arc::clone(&shared),
             segments,
-            requests: Some(requests),
+            queue,
             writer: Some(writer),
             _lock: dir_lock,
         };
@@ -103,7 +110,7 @@ fn play_all(dir: &Path) -> Result<(State, Vec<Played>)> {
 impl Drop for Embedded {
     /// Waits for the writer, so that whoever opens the directory next finds it free.
     fn drop(&mut self) {
-        self.requests = None;
+        self.queue.close();
         if let Some(writer) = self.writer.take() {
             // A writer that panicked has answered nobody, so there is nothing to add.
             let _ = writer.join();
@@ -114,11 +121,7 @@ impl Drop for Embedded {
 #[async_trait]
 impl Medium for Embedded {
     async fn submit(&self, op: Op) -> Result<Outcome> {
-        let stopped = || Error::Unavailable("the store's writer has stopped".into());
-        let requests = self.requests.as_ref().ok_or_else(stopped)?;
-        let (answer, outcome) = oneshot::channel();
-        requests.send((op, answer)).await.map_err(|_| stopped())?;
-        outcome.await.map_err(|_| stopped())?
+        self.queue.submit(op).await
     }
 
     async fn read(&self, from: u64) -> Result<Vec<Raw>> {

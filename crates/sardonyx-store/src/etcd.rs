@@ -14,6 +14,8 @@
 //! second copy impossible within a bucket. How the log is written is in [`append`], how it is read
 //! in [`log`], how sessions live in [`session`], what is called in [`rpc`] and [`proto`].
 
+#[cfg(feature = "suite")]
+pub(crate) mod admin;
 mod append;
 mod items;
 mod log;
@@ -31,9 +33,10 @@ use sardonyx_core::{PeerId, Position};
 use append::Appender;
 use log::Log;
 use proto::{
-    RangeResponse, StatusRequest, StatusResponse, TxnRequest, TxnResponse, is_absent, put, range,
+    CompactionRequest, CompactionResponse, RangeResponse, StatusRequest, StatusResponse,
+    TxnRequest, TxnResponse, is_absent, put, range,
 };
-use rpc::{RANGE, Rpc, STATUS, TXN};
+use rpc::{COMPACT, RANGE, Rpc, STATUS, TXN};
 
 use crate::{
     backend::{Backend, Committed, Item, Lease, Tail, Txn},
@@ -55,18 +58,25 @@ const POLL_PERIOD: Duration = Duration::from_secs(5);
 pub(crate) async fn connect(servers: &Servers) -> Result<Etcd> {
     let rpc = Arc::new(Rpc::new(servers)?);
     let status: StatusResponse = rpc.call(STATUS, StatusRequest {}).await?;
-    let mut parts = status.version.split('.').map_while(|part| part.parse::<u32>().ok());
-    let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-    if version < OLDEST {
-        let (found, (major, minor)) = (&status.version, OLDEST);
-        let why = format!("etcd {found} is too old: {major}.{minor} or newer is needed");
-        return Err(Error::NotConfigured(why));
-    }
+    check_version(&status.version)?;
     let prefix = format!("sardonyx/{}/", servers.name);
     check_format(&rpc, &prefix).await?;
     let log = Arc::new(Log::new(Arc::clone(&rpc), &prefix));
     let appender = Appender::start(Arc::clone(&log)).await?;
-    Ok(Etcd { rpc, prefix, log, appender })
+    Ok(Etcd { rpc, prefix, log, appender, compact: servers.compact })
+}
+
+/// Refuses servers that are too old, going by how they call themselves.
+fn check_version(found: &str) -> Result<()> {
+    let mut parts = found.split('.').map_while(|part| part.parse::<u32>().ok());
+    let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    let (major, minor) = OLDEST;
+    match version < OLDEST {
+        true => Err(Error::NotConfigured(format!(
+            "etcd {found} is too old: {major}.{minor} or newer is needed"
+        ))),
+        false => Ok(()),
+    }
 }
 
 async fn check_format(rpc: &Rpc, prefix: &str) -> Result<()> {
@@ -88,29 +98,14 @@ async fn check_format(rpc: &Rpc, prefix: &str) -> Result<()> {
     }
 }
 
-/// Which of `hosts` leads, as all that answer see it.
+/// Whether the one server that `url` names leads; `None` if it does not answer.
 #[cfg(feature = "suite")]
-pub(crate) async fn leader(hosts: &[String]) -> Option<usize> {
-    let mut leader = None;
-    for (index, host) in hosts.iter().enumerate() {
-        let servers = Servers {
-            hosts: vec![host.clone()],
-            name: String::new(),
-            user: None,
-            secret: None,
-            tls: false,
-            ca: None,
-            identity: None,
-        };
-        let status = async {
-            Rpc::new(&servers).ok()?.call::<_, StatusResponse>(STATUS, StatusRequest {}).await.ok()
-        };
-        let status = tokio::time::timeout(Duration::from_secs(1), status).await.ok().flatten();
-        if status.is_some_and(|it| it.header.is_some_and(|at| at.member_id == it.leader)) {
-            leader = Some(index);
-        }
-    }
-    leader
+pub(crate) async fn leads(url: &str) -> Option<bool> {
+    let Ok(crate::Location::Etcd(servers)) = crate::Location::parse(url) else { return None };
+    let rpc = Rpc::new(&servers).ok()?;
+    let status = rpc.call::<_, StatusResponse>(STATUS, StatusRequest {});
+    let status = tokio::time::timeout(Duration::from_secs(1), status).await.ok()?.ok()?;
+    Some(status.header.is_some_and(|at| at.member_id == status.leader))
 }
 
 pub(crate) struct Etcd {
@@ -118,6 +113,19 @@ pub(crate) struct Etcd {
     prefix: String,
     log: Arc<Log>,
     appender: Appender,
+    /// Whether this etcd is ours alone, so that its past may be forgotten (docs/decisions/0013).
+    compact: bool,
+}
+
+/// Makes etcd forget what was deleted up to now.
+async fn compact(rpc: &Rpc, prefix: &str) -> Result<()> {
+    let now: RangeResponse = rpc.call(RANGE, range(&format!("{prefix}format"))).await?;
+    let revision = now.header.map_or(0, |header| header.revision);
+    match rpc.call::<_, CompactionResponse>(COMPACT, CompactionRequest { revision }).await {
+        // Somebody else was quicker.
+        Err(Error::Unavailable(why)) if why.contains("has been compacted") => Ok(()),
+        compacted => compacted.map(drop),
+    }
 }
 
 impl Etcd {
@@ -154,7 +162,8 @@ impl Backend for Etcd {
     }
 
     async fn trim(&self, before: Position) -> Result<()> {
-        self.log.trim(before).await
+        self.log.trim(before).await?;
+        if self.compact { compact(&self.rpc, &self.prefix).await } else { Ok(()) }
     }
 
     async fn open_session(&self, timeout: Duration) -> Result<Box<dyn Lease>> {
@@ -228,5 +237,31 @@ impl crate::raw::RawAppend for RawEtcd {
         let key = format!("{}{number:016x}", self.prefix);
         let put = put(&key, Bytes::copy_from_slice(bytes), 0);
         self.rpc.call::<_, proto::PutResponse>(rpc::PUT, put).await.map(drop)
+    }
+
+    async fn append_all(&self, bytes: &[u8], n: usize) -> Option<Result<()>> {
+        let bytes = Bytes::copy_from_slice(bytes);
+        let first = self.next.fetch_add(n as u64, std::sync::atomic::Ordering::Relaxed);
+        let put = |number| put(&format!("{}{number:016x}", self.prefix), bytes.clone(), 0).into();
+        let success = (first..first + n as u64).map(put).collect();
+        let txn = TxnRequest { compare: vec![], success, failure: vec![] };
+        Some(self.rpc.call::<_, TxnResponse>(TXN, txn).await.map(drop))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_version;
+
+    /// What servers of these versions answer to the status request.
+    #[test]
+    fn a_server_that_is_too_old_is_refused() {
+        for version in ["3.3.25", "3.3.0-rc.4", "3.0.17", "2.3.8", ""] {
+            let why = check_version(version).expect_err(version).to_string();
+            assert!(why.contains("too old: 3.4 or newer is needed"), "{why}");
+        }
+        for version in ["3.4.0", "3.4.23", "3.5.0-alpha.0", "3.10.1", "4.0.0"] {
+            assert_eq!(check_version(version), Ok(()), "{version}");
+        }
     }
 }

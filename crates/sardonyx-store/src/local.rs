@@ -219,6 +219,16 @@ pub(crate) fn pulse_key(peer: &PeerId) -> String {
     format!("pulse/{peer}")
 }
 
+/// Gives `peer` a pulse.
+pub(crate) fn pulse_txn(peer: &PeerId) -> Txn {
+    Txn { when: vec![], then: vec![Write::Lease(pulse_key(peer), Bytes::new())] }
+}
+
+/// Takes the pulse of `peer` away.
+pub(crate) fn no_pulse_txn(peer: &PeerId) -> Txn {
+    Txn { when: vec![], then: vec![Write::Delete(pulse_key(peer))] }
+}
+
 pub(crate) fn cell_key(name: &str) -> String {
     format!("cell/{name}")
 }
@@ -380,13 +390,11 @@ impl Lease for LocalLease {
     }
 
     async fn pulse(&self, peer: &PeerId) -> Result<()> {
-        let then = vec![Write::Lease(pulse_key(peer), Bytes::new())];
-        self.local.commit_in(Some(self.id), Txn { when: vec![], then }).await.map(drop)
+        self.local.commit_in(Some(self.id), pulse_txn(peer)).await.map(drop)
     }
 
     async fn end_pulse(&self, peer: &PeerId) -> Result<()> {
-        let then = vec![Write::Delete(pulse_key(peer))];
-        self.local.commit_in(Some(self.id), Txn { when: vec![], then }).await.map(drop)
+        self.local.commit_in(Some(self.id), no_pulse_txn(peer)).await.map(drop)
     }
 
     async fn commit(&self, txn: &Txn) -> Result<Committed> {

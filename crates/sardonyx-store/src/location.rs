@@ -38,6 +38,8 @@ pub struct Servers {
     pub ca: Option<PathBuf>,
     /// Our certificate and its key, as PEM.
     pub identity: Option<(PathBuf, PathBuf)>,
+    /// Whether trimming also compacts etcd, which forgets the past of everybody's keys there.
+    pub compact: bool,
 }
 
 /// Something that is never shown.
@@ -124,8 +126,14 @@ impl Servers {
             Some("false") if ca.is_none() && identity.is_none() => false,
             Some(_) => return Err(wrong(url, "tls is true or false, and true with ca or cert")),
         };
+        let compact = match options.remove("compact").as_deref() {
+            None | Some("false") => false,
+            Some("true") if url.starts_with("etcd:") => true,
+            Some("true") => return Err(wrong(url, "compact=true is for etcd alone")),
+            Some(_) => return Err(wrong(url, "compact is true or false")),
+        };
         if let Some(key) = options.keys().next() {
-            let known = "user, password-file, token-file, tls, ca, cert, key";
+            let known = "user, password-file, token-file, tls, ca, cert, key, compact";
             return Err(wrong(
                 url,
                 &format!("there is no option {key:?}; the options are {known}"),
@@ -133,7 +141,7 @@ impl Servers {
         }
         let hosts = hosts.split(',').map(|host| checked_host(url, host)).collect::<Result<_>>()?;
         check_name(url, name, is_named)?;
-        Ok(Servers { hosts, name: name.to_owned(), user, secret, tls, ca, identity })
+        Ok(Servers { hosts, name: name.to_owned(), user, secret, tls, ca, identity, compact })
     }
 }
 

@@ -27,7 +27,10 @@ pub use server::{CONNECTIONS_MAX, Serving};
 use crate::{
     backend::{Backend, Committed, Condition, Item, Lease, Read, Tail, Txn, Write},
     error::{Error, Result},
-    local::{ITEM_PREFIX, cell_key, item_txn, pulse_key, session_lost, strip_items},
+    local::{
+        ITEM_PREFIX, cell_key, item_txn, no_pulse_txn, pulse_key, pulse_txn, session_lost,
+        strip_items,
+    },
     location::Servers,
     token::{Token, random},
 };
@@ -234,13 +237,11 @@ impl Lease for RemoteLease {
     }
 
     async fn pulse(&self, peer: &PeerId) -> Result<()> {
-        let then = vec![Write::Lease(pulse_key(peer), Bytes::new())];
-        self.commit_raw(Txn { when: vec![], then }).await.map(drop)
+        self.commit_raw(pulse_txn(peer)).await.map(drop)
     }
 
     async fn end_pulse(&self, peer: &PeerId) -> Result<()> {
-        let then = vec![Write::Delete(pulse_key(peer))];
-        self.commit_raw(Txn { when: vec![], then }).await.map(drop)
+        self.commit_raw(no_pulse_txn(peer)).await.map(drop)
     }
 
     async fn commit(&self, txn: &Txn) -> Result<Committed> {

@@ -10,10 +10,13 @@
 
 mod arena;
 mod child;
+mod history;
 mod lease;
+pub mod linear;
 mod log;
 mod pulse;
 pub mod servers;
+mod stalls;
 
 use std::time::Duration;
 
@@ -21,6 +24,7 @@ use sardonyx_core::{Command, PeerId, Position, wire};
 
 pub use arena::Arena;
 pub use child::{Child, hold_pulse};
+pub use history::one_order_explains_every_answer;
 pub use lease::{a_cell_has_one_winner, an_old_holder_cannot_write, versions_never_repeat};
 pub use log::{
     a_second_copy_is_read_once, a_trimmed_reader_takes_the_origin, all_readers_see_one_order,
@@ -34,8 +38,9 @@ pub use pulse::{
 
 use crate::{Delivery, Result, Start, Store, Subscription};
 
-/// The bound for anything that should happen soon.
-pub const SOON: Duration = Duration::from_secs(30);
+/// The bound for anything that should happen soon. Nothing is expected to take this long: it is
+/// there so that a test which hangs says so, also on a machine that is busy with other things.
+pub const SOON: Duration = Duration::from_secs(120);
 
 /// Makes a module of tests that run every scenario on an arena.
 #[macro_export]
@@ -49,6 +54,7 @@ macro_rules! suite {
                 entries [a_second_copy_is_read_once what_is_unreadable_is_handed_over
                     what_is_too_large_is_refused the_latest_origin_wins
                     a_trimmed_reader_takes_the_origin]
+                history [one_order_explains_every_answer]
                 leases [a_cell_has_one_winner versions_never_repeat an_old_holder_cannot_write]
                 pulses [a_pulse_ends_with_its_owner a_killed_process_loses_its_pulse
                     a_paused_process_loses_its_pulse]

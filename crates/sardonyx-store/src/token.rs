@@ -7,11 +7,8 @@
 //! [`APPENDS_IN_FLIGHT_MAX`] numbers, and readers remember that many bits per writer.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    collections::{BTreeMap, VecDeque},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use sardonyx_core::Position;
@@ -60,19 +57,23 @@ impl Token {
 #[derive(Debug)]
 pub(crate) struct Writer {
     id: u64,
-    next: AtomicU64,
-    unsettled: Mutex<BTreeSet<u64>>,
+    recent: Mutex<Recent>,
     settled: Notify,
+}
+
+/// The appends from the oldest unsettled one on.
+#[derive(Debug)]
+struct Recent {
+    /// The number of the first of them.
+    first: u64,
+    /// For each of them whether it is settled; the first is not.
+    settled: VecDeque<bool>,
 }
 
 impl Writer {
     pub(crate) fn new() -> Result<Writer> {
-        Ok(Writer {
-            id: random()?,
-            next: AtomicU64::new(1),
-            unsettled: Mutex::default(),
-            settled: Notify::new(),
-        })
+        let recent = Mutex::new(Recent { first: 1, settled: VecDeque::new() });
+        Ok(Writer { id: random()?, recent, settled: Notify::new() })
     }
 
     /// The next token, as soon as the oldest unsettled append is near enough.
@@ -80,16 +81,12 @@ impl Writer {
         loop {
             let settled = self.settled.notified();
             {
-                let mut unsettled = lock(&self.unsettled);
-                let next = self.next.load(Ordering::Relaxed);
-                let oldest = unsettled.first().copied().unwrap_or(next);
-                if next - oldest < APPENDS_IN_FLIGHT_MAX {
-                    unsettled.insert(next);
-                    self.next.store(next + 1, Ordering::Relaxed);
-                    return InFlight {
-                        token: Token { writer: self.id, number: next },
-                        writer: self,
-                    };
+                let mut recent = lock(&self.recent);
+                let n_recent = recent.settled.len() as u64;
+                if n_recent < APPENDS_IN_FLIGHT_MAX {
+                    recent.settled.push_back(false);
+                    let token = Token { writer: self.id, number: recent.first + n_recent };
+                    return InFlight { token, writer: self };
                 }
             }
             settled.await;
@@ -106,10 +103,15 @@ pub(crate) struct InFlight<'a> {
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        let mut unsettled = lock(&self.writer.unsettled);
-        let was_oldest = unsettled.first() == Some(&self.token.number);
-        unsettled.remove(&self.token.number);
-        if was_oldest {
+        let mut recent = lock(&self.writer.recent);
+        let was_full = recent.settled.len() as u64 >= APPENDS_IN_FLIGHT_MAX;
+        let index = (self.token.number - recent.first) as usize;
+        recent.settled[index] = true;
+        while recent.settled.front() == Some(&true) {
+            recent.settled.pop_front();
+            recent.first += 1;
+        }
+        if was_full && (recent.settled.len() as u64) < APPENDS_IN_FLIGHT_MAX {
             self.writer.settled.notify_waiters();
         }
     }

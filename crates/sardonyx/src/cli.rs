@@ -7,6 +7,7 @@ mod bench_log;
 mod bench_replica;
 mod bench_schedule;
 mod bench_store;
+mod bench_store_limits;
 mod completions;
 mod diff;
 mod failure;

@@ -65,34 +65,49 @@ impl FrameWriter {
         if self.bytes.is_empty() {
             self.bytes.resize(FRAME_BYTES, 0);
         }
-        let start = self.bytes.len();
-        self.bytes.extend([0; RECORD_BYTES]);
         if let Op::Append(entry) = op {
-            self.bytes.push(KIND_ENTRY);
-            self.bytes.extend_from_slice(entry);
+            self.push_record(KIND_ENTRY, entry);
         } else {
-            self.bytes.push(KIND_OP);
-            let bytes = std::mem::take(&mut self.bytes);
-            self.bytes = postcard::to_extend(op, bytes)?;
+            self.push_record(KIND_OP, &postcard::to_stdvec(op)?);
         }
+        Ok(())
+    }
+
+    fn push_record(&mut self, kind: u8, content: &[u8]) {
+        let start = self.bytes.len();
         let body = start + RECORD_BYTES;
+        self.bytes.extend_from_slice(&[0; RECORD_BYTES]);
+        self.bytes.push(kind);
+        self.bytes.extend_from_slice(content);
         let len = (self.bytes.len() - body) as u32;
         let crc = crc32c::crc32c(&self.bytes[body..]);
         self.bytes[start..start + 4].copy_from_slice(&len.to_le_bytes());
         self.bytes[start + 4..body].copy_from_slice(&crc.to_le_bytes());
         self.n_records += 1;
-        Ok(())
     }
 
-    /// The finished frame. Empties the writer, which can be used again.
-    pub(crate) fn finish(&mut self, sequence: u64) -> Vec<u8> {
-        let mut bytes = std::mem::take(&mut self.bytes);
+    /// How many bytes it has by now.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Empties it for the next group, and keeps no more than `keep` bytes of room: a large origin
+    /// would otherwise stay in memory for good.
+    pub(crate) fn clear(&mut self, keep: usize) {
+        self.bytes.clear();
+        self.bytes.shrink_to(keep);
+        self.n_records = 0;
+    }
+
+    /// Completes the frame's header and returns the whole of it.
+    pub(crate) fn finish(&mut self, sequence: u64) -> &[u8] {
+        let bytes = &mut self.bytes;
         bytes.resize(bytes.len().max(FRAME_BYTES), 0);
         let len = (bytes.len() - FRAME_BYTES) as u32;
         bytes[..4].copy_from_slice(FRAME_MAGIC);
         bytes[4..8].copy_from_slice(&len.to_le_bytes());
         bytes[8..16].copy_from_slice(&sequence.to_le_bytes());
-        bytes[16..20].copy_from_slice(&std::mem::take(&mut self.n_records).to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.n_records.to_le_bytes());
         let crc = crc32c::crc32c(&bytes[..20]);
         bytes[20..24].copy_from_slice(&crc.to_le_bytes());
         bytes

@@ -9,10 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::{
     format::{self, FrameWriter},
+    queue::{Asker, GROUP_BYTES_MAX, Group, Queue},
     segments::{Resume, Segment, segment_path},
 };
 use crate::{
@@ -30,16 +31,13 @@ const TRIMMED_SEGMENT_BYTES: u64 = 4 << 20;
 
 /// The file grows by this much at a time, in zeros: writing over them later needs no change to the
 /// file's metadata, which makes a sync about twice as fast.
-const GROWTH_BYTES: u64 = 4 << 20;
+pub(crate) const GROWTH_BYTES: u64 = 4 << 20;
 
-/// How much may go into one group.
-const GROUP_BYTES_MAX: usize = 4 << 20;
+/// The longest wait for a full group.
+const PATIENCE_MAX: Duration = Duration::from_millis(1);
 
-/// How many requests may go into one group.
-pub(crate) const GROUP_OPS_MAX: usize = 1024;
-
-/// A request, and who waits for its outcome.
-pub(crate) type Request = (Op, oneshot::Sender<Result<Outcome>>);
+/// Answers on their way to whoever hands them out.
+pub(crate) type Answers = mpsc::UnboundedSender<Vec<(Asker, Outcome)>>;
 
 /// The segments that there are, oldest first; the last one is written to.
 pub(crate) type Segments = Arc<Mutex<Vec<Arc<Segment>>>>;
@@ -87,50 +85,41 @@ impl Journal {
     }
 
     /// Serves requests until nobody can make one any more.
-    pub(crate) fn run(mut self, mut requests: mpsc::Receiver<Request>) {
-        let mut group = Vec::with_capacity(GROUP_OPS_MAX);
-        let (mut last, mut sync) = (0, Duration::ZERO);
-        while let Some(request) = requests.blocking_recv() {
-            // Those who were answered a moment ago are about to ask again. Waiting for them a
-            // fraction of what a sync takes makes one full group out of two half ones.
-            let begun = Instant::now();
-            while requests.len() + 1 < last && begun.elapsed() < sync / 2 {
-                std::thread::yield_now();
-            }
-            let mut bytes = op_bytes(&request.0);
-            group.push(request);
-            while group.len() < GROUP_OPS_MAX && bytes < GROUP_BYTES_MAX {
-                let Ok(request) = requests.try_recv() else { break };
-                bytes += op_bytes(&request.0);
-                group.push(request);
-            }
-            last = group.len();
-            sync = self.commit(&mut group).min(Duration::from_millis(2));
-            if requests.is_empty() {
+    pub(crate) fn run(mut self, queue: &Queue, answers: &Answers) {
+        let mut spare = Group::default();
+        let (mut last, mut patience) = (1, Duration::ZERO);
+        while let Some(mut group) = queue.take(spare, last, patience) {
+            last = group.ops.len();
+            patience = (self.commit(&mut group, answers) / 2).min(PATIENCE_MAX);
+            if queue.is_empty() {
                 self.seal();
             }
+            group.frame.clear(GROUP_BYTES_MAX);
+            spare = group;
         }
     }
 
-    /// Makes a group durable, applies it and answers; says how long the disk took.
-    fn commit(&mut self, group: &mut Vec<Request>) -> Duration {
+    /// Makes a group durable, applies it and answers; says how long the disk took. Leaves nothing
+    /// of the group but its frame.
+    fn commit(&mut self, group: &mut Group, answers: &Answers) -> Duration {
         let begun = Instant::now();
+        let has_entries = group.ops.iter().any(|op| matches!(op, Op::Append(_)));
         let written = match &self.broken {
             Some(why) => Err(why.clone()),
-            None => self.write(group.iter().map(|(op, _)| op)),
+            None => self.write(&mut group.frame, has_entries),
         };
         let took = begun.elapsed();
         if let Err(why) = written {
+            group.ops.clear();
             // Whoever no longer waits does not want to know.
-            group.drain(..).for_each(|(_, answer)| drop(answer.send(Err(why.clone()))));
+            group.askers.drain(..).for_each(|asker| drop(asker.send(Err(why.clone()))));
             return took;
         }
-        let is_trim = group.iter().any(|(op, _)| matches!(op, Op::Trim(_)));
-        let (ops, answers): (Vec<_>, Vec<_>) = group.drain(..).unzip();
-        let outcomes = self.shared.apply(ops);
-        for (answer, outcome) in answers.into_iter().zip(outcomes) {
-            drop(answer.send(Ok(outcome)));
-        }
+        let is_trim = group.ops.iter().any(|op| matches!(op, Op::Trim(_)));
+        let outcomes = self.shared.apply(group.ops.drain(..));
+        let answered = group.askers.drain(..).zip(outcomes).collect();
+        // It fails when the runtime has ended, and all who waited with it.
+        let _ = answers.send(answered);
         if is_trim {
             self.drop_trimmed();
         }
@@ -142,18 +131,12 @@ impl Journal {
         took
     }
 
-    fn write<'a>(&mut self, ops: impl Iterator<Item = &'a Op>) -> Result<()> {
-        let mut frame = FrameWriter::default();
+    fn write(&mut self, frame: &mut FrameWriter, has_entries: bool) -> Result<()> {
         let before = self.shared.bounds().1;
-        let mut has_entries = false;
-        for op in ops {
-            has_entries |= matches!(op, Op::Append(_));
-            frame.push(op).map_err(|why| Error::Corrupt(format!("unwritable request: {why}")))?;
-        }
         let bytes = frame.finish(self.sequence);
         self.make_room(bytes.len() as u64)?;
         let file = &self.segment.file;
-        if let Err(why) = file.write_all_at(&bytes, self.offset).and_then(|()| file.sync_data()) {
+        if let Err(why) = file.write_all_at(bytes, self.offset).and_then(|()| file.sync_data()) {
             // After a failed sync the kernel may have thrown the pages away: trying again could
             // report success for bytes that are not on the disk.
             let error = Error::Corrupt(format!(
@@ -174,10 +157,11 @@ impl Journal {
     /// Puts an empty frame behind the last one, not synced and written over by the next: it says
     /// that the last one had reached the disk.
     fn seal(&mut self) {
-        let seal = FrameWriter::default().finish(self.sequence);
+        let mut seal = FrameWriter::default();
+        let seal = seal.finish(self.sequence);
         if self.broken.is_none() && self.offset + seal.len() as u64 <= self.len {
             // Without it a damaged last frame looks unfinished; with it, damaged.
-            let _ = self.segment.file.write_all_at(&seal, self.offset);
+            let _ = self.segment.file.write_all_at(seal, self.offset);
         }
     }
 
@@ -269,7 +253,7 @@ pub(crate) fn create(dir: &Path, number: u64, sequence: u64, state: State) -> Re
     Ok(Made { segment: Segment::new(number, path, file, first), offset, len })
 }
 
-fn zero(file: &File, from: u64, bytes: u64) -> io::Result<()> {
+pub(crate) fn zero(file: &File, from: u64, bytes: u64) -> io::Result<()> {
     let zeros = vec![0; bytes.min(1 << 20) as usize];
     let mut left = bytes;
     while left > 0 {
@@ -288,15 +272,4 @@ fn disk(dir: &Path, why: &io::Error) -> Error {
         ));
     }
     Error::NotConfigured(format!("{dir}: {why}"))
-}
-
-fn op_bytes(op: &Op) -> usize {
-    match op {
-        Op::Append(bytes) | Op::SetOrigin(_, bytes) => bytes.len(),
-        Op::Trim(_)
-        | Op::OpenSession { .. }
-        | Op::EndSession { .. }
-        | Op::Commit { .. }
-        | Op::Snapshot(_) => 64,
-    }
 }

@@ -34,6 +34,9 @@ pub(crate) struct RangeRequest {
     pub(crate) range_end: Vec<u8>,
     #[prost(int64, tag = "3")]
     pub(crate) limit: i64,
+    /// Reads what was so then; 0 is now.
+    #[prost(int64, tag = "4")]
+    pub(crate) revision: i64,
     #[prost(int32, tag = "5")]
     pub(crate) sort_order: i32,
     #[prost(int32, tag = "6")]
@@ -85,6 +88,15 @@ pub(crate) struct DeleteRangeRequest {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct DeleteRangeResponse {}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct CompactionRequest {
+    #[prost(int64, tag = "1")]
+    pub(crate) revision: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct CompactionResponse {}
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RequestOp {

@@ -12,7 +12,7 @@ use http::uri::PathAndQuery;
 use prost::Message;
 use tokio_stream::Stream;
 use tonic::{
-    Code, Request, Status, Streaming,
+    Code, Request, Response, Status, Streaming,
     client::Grpc,
     metadata::MetadataValue,
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
@@ -39,6 +39,7 @@ pub(crate) const RANGE: &str = "/etcdserverpb.KV/Range";
 pub(crate) const PUT: &str = "/etcdserverpb.KV/Put";
 pub(crate) const TXN: &str = "/etcdserverpb.KV/Txn";
 pub(crate) const DELETE: &str = "/etcdserverpb.KV/DeleteRange";
+pub(crate) const COMPACT: &str = "/etcdserverpb.KV/Compact";
 pub(crate) const WATCH: &str = "/etcdserverpb.Watch/Watch";
 pub(crate) const GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
 pub(crate) const REVOKE: &str = "/etcdserverpb.Lease/LeaseRevoke";
@@ -94,17 +95,12 @@ impl Rpc {
     {
         self.log_in().await?;
         let (index, mut grpc) = self.grpc();
+        let request = self.request(message);
         let call = async {
-            grpc.ready().await.map_err(|why| Status::unavailable(why.to_string()))?;
-            let path = PathAndQuery::from_static(path);
-            grpc.unary(self.request(message), path, ProstCodec::<Q, A>::default()).await
+            ready(&mut grpc).await?;
+            grpc.unary(request, PathAndQuery::from_static(path), ProstCodec::default()).await
         };
-        let answer = tokio::time::timeout(CALL_PATIENCE, call).await;
-        let slow = |_| Err(Status::unavailable("no answer for a long time"));
-        match answer.unwrap_or_else(slow) {
-            Ok(answer) => Ok(answer.into_inner()),
-            Err(status) => Err(self.judge(index, &status)),
-        }
+        self.settle(index, call).await
     }
 
     /// Opens a stream both ways. It ends when the server does; whoever opened it opens another.
@@ -119,17 +115,24 @@ impl Rpc {
     {
         self.log_in().await?;
         let (index, mut grpc) = self.grpc();
+        let request = self.request(messages);
         let call = async {
-            grpc.ready().await.map_err(|why| Status::unavailable(why.to_string()))?;
-            let path = PathAndQuery::from_static(path);
-            grpc.streaming(self.request(messages), path, ProstCodec::<Q, A>::default()).await
+            ready(&mut grpc).await?;
+            let codec = ProstCodec::<Q, A>::default();
+            grpc.streaming(request, PathAndQuery::from_static(path), codec).await
         };
-        let answer = tokio::time::timeout(CALL_PATIENCE, call).await;
+        self.settle(index, call).await
+    }
+
+    /// Bounds a call, and says what the caller is to do when it fails.
+    async fn settle<A>(
+        &self,
+        index: usize,
+        call: impl Future<Output = std::result::Result<Response<A>, Status>>,
+    ) -> Result<A> {
         let slow = |_| Err(Status::unavailable("no answer for a long time"));
-        match answer.unwrap_or_else(slow) {
-            Ok(answer) => Ok(answer.into_inner()),
-            Err(status) => Err(self.judge(index, &status)),
-        }
+        let answer = tokio::time::timeout(CALL_PATIENCE, call).await.unwrap_or_else(slow);
+        answer.map(Response::into_inner).map_err(|status| self.judge(index, &status))
     }
 
     /// What a stream's end means.
@@ -162,15 +165,13 @@ impl Rpc {
         }
         let (index, mut grpc) = self.grpc();
         let message = AuthenticateRequest { name: user.clone(), password: password.clone() };
-        let codec = ProstCodec::<AuthenticateRequest, AuthenticateResponse>::default();
         let call = async {
-            grpc.ready().await.map_err(|why| Status::unavailable(why.to_string()))?;
-            grpc.unary(Request::new(message), PathAndQuery::from_static(AUTHENTICATE), codec).await
+            ready(&mut grpc).await?;
+            let path = PathAndQuery::from_static(AUTHENTICATE);
+            grpc.unary(Request::new(message), path, ProstCodec::default()).await
         };
-        let answer = tokio::time::timeout(CALL_PATIENCE, call).await;
-        let slow = |_| Err(Status::unavailable("no answer for a long time"));
-        let answer = answer.unwrap_or_else(slow).map_err(|status| self.judge(index, &status))?;
-        let token = MetadataValue::try_from(answer.into_inner().token);
+        let answer: AuthenticateResponse = self.settle(index, call).await?;
+        let token = MetadataValue::try_from(answer.token);
         let unusable = |_| Error::NotConfigured("etcd gave a token that cannot be sent".into());
         *lock(&self.token) = Some(token.map_err(unusable)?);
         Ok(())
@@ -179,7 +180,7 @@ impl Rpc {
     #[expect(clippy::wildcard_enum_match_arm, reason = "what is not known is worth a retry")]
     /// What the caller is to do, and whether the next call goes to another server.
     fn judge(&self, index: usize, status: &Status) -> Error {
-        let why = status.message();
+        let why = reason(status);
         match status.code() {
             Code::Unauthenticated => {
                 *lock(&self.token) = None;
@@ -204,6 +205,12 @@ impl Rpc {
                 Error::Unavailable("etcd's disk quota is used up: compact and defragment it".into())
             }
             Code::OutOfRange => Error::Unavailable(format!("etcd: {why}")),
+            // A handshake that failed; which certificate is at fault, nobody else can tell.
+            Code::Unavailable | Code::Unknown if is_about_certificates(&why) => {
+                let hosts = &self.hosts;
+                let help = "check ca, cert and key in the URL";
+                Error::NotConfigured(format!("etcd at {hosts}: {why}: {help}"))
+            }
             _ => {
                 let next = (index + 1) % self.channels.len();
                 let order = Ordering::Relaxed;
@@ -215,6 +222,29 @@ impl Rpc {
     }
 }
 
+/// Waits until there is a connection.
+async fn ready(grpc: &mut Grpc<Channel>) -> std::result::Result<(), Status> {
+    grpc.ready().await.map_err(|why| Status::from_error(Box::new(why)))
+}
+
+fn is_about_certificates(why: &str) -> bool {
+    why.to_lowercase().contains("certificate")
+}
+
+/// A status in one line: what it says, and what lies behind it if that says more.
+fn reason(status: &Status) -> String {
+    let mut why = status.message().to_owned();
+    let mut source = std::error::Error::source(status);
+    while let Some(behind) = source {
+        let text = behind.to_string();
+        if !why.contains(&text) {
+            why = format!("{why}: {text}");
+        }
+        source = behind.source();
+    }
+    why
+}
+
 fn tls(servers: &Servers) -> Result<Option<ClientTlsConfig>> {
     if !servers.tls {
         return Ok(None);
@@ -223,10 +253,11 @@ fn tls(servers: &Servers) -> Result<Option<ClientTlsConfig>> {
         let unreadable = |why| Error::NotConfigured(format!("{}: {why}", path.display()));
         std::fs::read(path).map_err(unreadable)
     };
-    let mut tls = ClientTlsConfig::new();
-    if let Some(ca) = &servers.ca {
-        tls = tls.ca_certificate(Certificate::from_pem(read(ca)?));
-    }
+    let Some(ca) = &servers.ca else {
+        let why = "TLS to etcd needs ca=FILE: the certificate of whoever signed the servers'";
+        return Err(Error::NotConfigured(why.into()));
+    };
+    let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read(ca)?));
     if let Some((cert, key)) = &servers.identity {
         tls = tls.identity(Identity::from_pem(read(cert)?, read(key)?));
     }

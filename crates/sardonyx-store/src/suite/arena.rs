@@ -2,7 +2,7 @@
 
 use std::{any::Any, path::Path, pin::Pin, sync::Arc, time::Duration};
 
-use super::servers::{EtcdCluster, RemoteServer, ZooKeeperEnsemble};
+use super::servers::{Ensemble, EtcdCluster, Kind, RemoteServer, ZooKeeperEnsemble};
 use crate::{Options, Store};
 
 type Disturb = Box<dyn Fn(u32) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
@@ -25,7 +25,7 @@ impl std::fmt::Debug for Arena {
 }
 
 /// How the suite's stores are opened: patient enough for a server to be restarted.
-pub(super) const OPTIONS: Options = Options { patience: Duration::from_secs(30) };
+pub(super) const OPTIONS: Options = Options { patience: super::SOON };
 
 impl Arena {
     /// In this process.
@@ -67,55 +67,36 @@ impl Arena {
 
     /// On etcd; disturbed by killing its leader, and by cutting it off, in turn.
     pub async fn etcd(n_nodes: usize) -> Arena {
-        let cluster = Arc::new(EtcdCluster::start(n_nodes).await);
-        let url = cluster.url("suite");
-        let disturbed = Arc::clone(&cluster);
-        let restart = move |round| -> Pin<Box<dyn Future<Output = ()> + Send>> {
-            let cluster = Arc::clone(&disturbed);
-            Box::pin(async move {
-                let leader = cluster.leader().await.unwrap_or(0);
-                if round % 2 == 1 {
-                    cluster.cut_off(leader).await;
-                } else {
-                    cluster.kill(leader);
-                    cluster.restart(leader).await;
-                }
-            })
+        Arena::on(EtcdCluster::start(n_nodes).await)
+    }
+
+    /// On ZooKeeper; disturbed by killing its leader, and by cutting it off, in turn.
+    pub async fn zookeeper(n_nodes: usize) -> Arena {
+        Arena::on(ZooKeeperEnsemble::start(n_nodes).await)
+    }
+
+    /// On servers that run already.
+    pub fn on<K: Kind>(servers: Ensemble<K>) -> Arena {
+        let servers = Arc::new(servers);
+        let url = servers.url("suite");
+        let disturbed = Arc::clone(&servers);
+        let disturb = move |round| -> Pin<Box<dyn Future<Output = ()> + Send>> {
+            let servers = Arc::clone(&disturbed);
+            Box::pin(async move { servers.disturb(round).await })
         };
         Arena {
             url,
             shared: None,
             // etcd counts in seconds and grants no less than two.
             session_timeout: Duration::from_secs(2),
-            disturb: Some(Box::new(restart)),
-            _keep: vec![Box::new(cluster)],
+            disturb: Some(Box::new(disturb)),
+            _keep: vec![Box::new(servers)],
         }
     }
 
-    /// On ZooKeeper; disturbed by killing its leader, and by cutting it off, in turn.
-    pub async fn zookeeper(n_nodes: usize) -> Arena {
-        let ensemble = Arc::new(ZooKeeperEnsemble::start(n_nodes).await);
-        let url = ensemble.url("suite");
-        let disturbed = Arc::clone(&ensemble);
-        let restart = move |round| -> Pin<Box<dyn Future<Output = ()> + Send>> {
-            let ensemble = Arc::clone(&disturbed);
-            Box::pin(async move {
-                let leader = ensemble.leader().unwrap_or(0);
-                if round % 2 == 1 {
-                    ensemble.cut_off(leader).await;
-                } else {
-                    ensemble.kill(leader);
-                    ensemble.restart(leader).await;
-                }
-            })
-        };
-        Arena {
-            url,
-            shared: None,
-            session_timeout: Duration::from_secs(2),
-            disturb: Some(Box::new(restart)),
-            _keep: vec![Box::new(ensemble)],
-        }
+    /// The same store, reached by another URL.
+    pub fn with_url(self, url: String) -> Arena {
+        Arena { url, ..self }
     }
 
     /// Another handle: another client where there is a server, a clone where there is none.

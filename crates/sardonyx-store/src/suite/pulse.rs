@@ -2,14 +2,34 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Arena, Child, labelled, peer, soon};
+use super::{Arena, Child, labelled, peer, soon, stalls::Stalls};
+use crate::{Session, Store};
 
 /// How much later than a session's timeout its end may be noticed, beside a fifth of the timeout:
 /// stores look at their sessions every so often, and these machines are small and busy.
 const SLACK: Duration = Duration::from_millis(600);
 
-fn bound(timeout: Duration) -> Duration {
-    timeout + timeout / 5 + SLACK
+/// Checks that an end was noticed in time. Where the machine stood still, so may have the store,
+/// this test, and whoever should have told the other, one after the other.
+fn check_in_time(what: &str, took: Duration, timeout: Duration, stalls: &Stalls) {
+    let stall = stalls.longest();
+    let bound = timeout + timeout / 5 + SLACK + 4 * stall;
+    eprintln!("{what}: {took:?} of {timeout:?}, stalls up to {stall:?}");
+    assert!(took <= bound, "{what}: {took:?} of {timeout:?}, stalls up to {stall:?}");
+}
+
+/// How often something is tried that a machine which stands still can spoil.
+const TRIES: u32 = 6;
+
+/// Whether the machine stood still for so long that a session may have ended without a fault of
+/// anybody; said aloud, since the try then counts for nothing.
+fn is_void(what: &str, try_: u32, timeout: Duration, stalls: &Stalls) -> bool {
+    let stall = stalls.longest();
+    let is_void = stall > timeout / 8 && try_ + 1 < TRIES;
+    if is_void {
+        eprintln!("{what}: void, the machine stood still for {stall:?}; once more");
+    }
+    is_void
 }
 
 /// Ended on purpose, closed, dropped, or silent.
@@ -40,12 +60,12 @@ pub async fn a_pulse_ends_with_its_owner(arena: &Arena) {
     let session = owner.session(arena.session_timeout()).await.expect("a session");
     let timeout = session.timeout();
     session.pulse(&silent).await.expect("a pulse");
+    let (stalls, since) = (Stalls::measure(), Instant::now());
     session.abandon();
-    let since = Instant::now();
     soon(watcher.watch_pulse(&silent)).await.expect("it ended");
     let took = since.elapsed();
-    eprintln!("silent: {took:?} of {timeout:?}");
-    assert!(took >= timeout / 2 && took <= bound(timeout), "{took:?} of {timeout:?}");
+    check_in_time("silent", took, timeout, &stalls);
+    assert!(took + 4 * stalls.longest() >= timeout / 2, "{took:?} of {timeout:?}");
 }
 
 /// kill -9, where other processes can have a pulse at all.
@@ -56,12 +76,10 @@ pub async fn a_killed_process_loses_its_pulse(arena: &Arena) {
     let mut child = Child::holding(url, &killed, arena.session_timeout());
     let timeout = child.granted();
     assert_eq!(store.alive(&killed).await, Ok(true));
+    let (stalls, since) = (Stalls::measure(), Instant::now());
     child.signal("KILL");
-    let since = Instant::now();
     soon(store.watch_pulse(&killed)).await.expect("it ended");
-    let took = since.elapsed();
-    eprintln!("killed: {took:?} of {timeout:?}");
-    assert!(took <= bound(timeout), "{took:?} of {timeout:?}");
+    check_in_time("killed", since.elapsed(), timeout, &stalls);
 }
 
 /// A process that stands still for longer than its timeout loses its pulse and, when it goes on,
@@ -70,30 +88,49 @@ pub async fn a_paused_process_loses_its_pulse(arena: &Arena) {
     let Some(url) = arena.url_for_others() else { return };
     let store = arena.open().await;
     let paused = peer("paused");
-    let mut child = Child::holding(url, &paused, arena.session_timeout());
-    let timeout = child.granted();
+    let mut try_ = 0;
+    let (mut child, timeout) = loop {
+        let mut child = Child::holding(url, &paused, arena.session_timeout());
+        let timeout = child.granted();
+        let stalls = Stalls::measure();
+        child.signal("STOP");
+        tokio::time::sleep(timeout / 4).await;
+        child.signal("CONT");
+        tokio::time::sleep(timeout * 5 / 4).await;
+        let is_alive = store.alive(&paused).await.expect("an answer");
+        if is_alive {
+            break (child, timeout);
+        }
+        assert!(is_void("a short pause", try_, timeout, &stalls), "a short pause ends nothing");
+        try_ += 1;
+    };
+    let (stalls, since) = (Stalls::measure(), Instant::now());
     child.signal("STOP");
-    tokio::time::sleep(timeout / 4).await;
-    child.signal("CONT");
-    tokio::time::sleep(timeout * 5 / 4).await;
-    assert_eq!(store.alive(&paused).await, Ok(true), "a short pause");
-    child.signal("STOP");
-    let since = Instant::now();
     soon(store.watch_pulse(&paused)).await.expect("it ended");
-    let took = since.elapsed();
-    eprintln!("paused: {took:?} of {timeout:?}");
-    assert!(took <= bound(timeout), "{took:?} of {timeout:?}");
-    child.signal("CONT");
+    check_in_time("paused", since.elapsed(), timeout, &stalls);
     let resumed = Instant::now();
+    child.signal("CONT");
     assert_eq!(child.line(), "lost");
     let heard = resumed.elapsed();
-    assert!(heard <= Duration::from_secs(2), "it heard after {heard:?}");
+    assert!(heard <= Duration::from_secs(2) + 4 * stalls.longest(), "it heard after {heard:?}");
 }
 
 /// Both cores are busy and the log is full of appends: the pulse goes on.
 pub async fn load_ends_no_pulse(arena: &Arena) {
     let (owner, other) = (arena.open().await, arena.open().await);
-    let session = owner.session(arena.session_timeout()).await.expect("a session");
+    for try_ in 0..TRIES {
+        let session = owner.session(arena.session_timeout()).await.expect("a session");
+        let stalls = Stalls::measure();
+        if goes_on_under_load(&session, &other).await {
+            return session.close().await.expect("a close");
+        }
+        let is_void = is_void("load", try_, session.timeout(), &stalls);
+        assert!(is_void, "the pulse ended, with stalls up to {:?}", stalls.longest());
+    }
+}
+
+/// Whether the pulse goes on for three timeouts.
+async fn goes_on_under_load(session: &Session, other: &Store) -> bool {
     let busy = peer("busy");
     session.pulse(&busy).await.expect("a pulse");
     let until = Instant::now() + 3 * session.timeout();
@@ -115,12 +152,12 @@ pub async fn load_ends_no_pulse(arena: &Arena) {
             }
         });
     }
-    while Instant::now() < until {
-        assert_eq!(other.alive(&busy).await, Ok(true));
-        assert!(!session.is_lost());
+    let mut goes_on = true;
+    while goes_on && Instant::now() < until {
+        goes_on = other.alive(&busy).await.expect("an answer") && !session.is_lost();
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     lanes.join_all().await;
     burners.into_iter().for_each(|burner| drop(burner.join()));
-    session.close().await.expect("a close");
+    goes_on
 }

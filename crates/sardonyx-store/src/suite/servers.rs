@@ -1,7 +1,11 @@
-//! Real servers, each in a temporary directory on free loopback ports, killed by process id.
+//! Real servers, each in a temporary directory, on free loopback ports or in network namespaces of
+//! their own, killed by process id.
 
+mod ensemble;
 mod etcd;
+mod network;
 mod remote;
+mod tls;
 mod zookeeper;
 
 use std::{
@@ -10,9 +14,12 @@ use std::{
     sync::Mutex,
 };
 
-pub use etcd::EtcdCluster;
+pub use ensemble::{Ensemble, Kind, Sites};
+pub use etcd::{EtcdCluster, EtcdServer};
+pub use network::{Cut, Network, is_root, not_checked};
 pub use remote::RemoteServer;
-pub use zookeeper::ZooKeeperEnsemble;
+pub use tls::Certificates;
+pub use zookeeper::{ZooKeeperEnsemble, ZooKeeperServer};
 
 use crate::token::lock;
 

@@ -140,3 +140,23 @@ pub(super) fn unescape(node: &str) -> Option<String> {
     bytes.extend_from_slice(rest.as_bytes());
     String::from_utf8(bytes).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a server says that lacks an operation.
+    #[test]
+    fn a_server_that_is_too_old_is_refused() {
+        let why = judge(&zookeeper_client::Error::Unimplemented);
+        assert!(!why.is_transient(), "trying again does not help");
+        assert!(why.to_string().contains("version 3.6 or newer is needed"), "{why}");
+    }
+
+    #[test]
+    fn names_read_as_they_were_written() {
+        for name in ["", "plain-1_2", "a/b c", "ü%", "."] {
+            assert_eq!(unescape(&escape(name)).as_deref(), Some(name));
+        }
+    }
+}

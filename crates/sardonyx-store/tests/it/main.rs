@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod compaction;
 mod ensemble;
 mod files;
+mod guarded;
 mod killed;
 mod mistakes;
+mod partition;
 mod strangers;
 
 use sardonyx_store::suite::{self, Arena};

@@ -1,24 +1,19 @@
 //! `sardonyx bench store`: a store beside what its server or disk does without us.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use clap::Args;
-use sardonyx_core::{Command, PeerId, wire};
-use sardonyx_store::{
-    Delivery, Location, Start, Store,
-    raw::{self, RawAppend},
-};
+use sardonyx_core::PeerId;
+use sardonyx_store::{Delivery, Start, Store};
 use serde::Serialize;
 
 use super::{
     Failure,
     bench::{print, thousands},
+    bench_store_limits::{Limit, command, in_parallel},
     block_on, open_store,
 };
 
@@ -42,6 +37,14 @@ pub(crate) struct BenchStore {
     session_timeout: u64,
 }
 
+/// How long each contender appends before the next one does.
+const TURN: Duration = Duration::from_millis(100);
+
+fn median(mut rates: Vec<f64>) -> f64 {
+    rates.sort_by(f64::total_cmp);
+    rates.get(rates.len() / 2).copied().unwrap_or_default()
+}
+
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct Row {
@@ -51,6 +54,8 @@ struct Row {
     /// For rates ours by raw; for the pulse, the time by the session's timeout.
     ratio: Option<f64>,
     unit: &'static str,
+    /// What the raw number is of.
+    beside: &'static str,
 }
 
 impl Row {
@@ -61,7 +66,7 @@ impl Row {
         };
         let ratio = self.ratio.map_or("–".into(), |ratio| format!("{ratio:.2}"));
         let raw = self.raw.map_or("–".into(), number);
-        vec![self.what.clone(), number(self.ours), raw, ratio, self.unit.into()]
+        vec![self.what.clone(), number(self.ours), raw, ratio, self.unit.into(), self.beside.into()]
     }
 }
 
@@ -69,44 +74,60 @@ impl BenchStore {
     pub(super) fn run(self, json: bool) -> Result<(), Failure> {
         let rows = block_on(async {
             let store = open_store(&self.url).await?;
-            let limit = Limit::of(&self.url).await?;
+            let limits = Limit::all_of(&self.url).await?;
             let mut rows = Vec::new();
             for in_flight in [1, 64] {
-                rows.push(self.appends(&store, &limit, in_flight).await?);
+                rows.extend(self.appends(&store, &limits, in_flight).await?);
             }
             rows.push(self.replay(&store).await?);
             rows.extend(deliveries(&store).await?);
             rows.push(self.pulse(&store).await?);
             Ok(rows)
         })?;
-        let head = ["", "ours", "raw", "ratio", ""];
+        let head = ["", "ours", "raw", "ratio", "", "raw is"];
         print(json, "bench store", &head, &rows, Row::cells)
     }
 
-    /// Ours and the raw limit in turns of a second, so that a busy machine hits both alike.
+    /// Ours and the raw limits in many short turns, and of each the turn in the middle: so a busy
+    /// machine hits all alike, and a disk that stalls for a moment is nobody's fault.
     async fn appends(
         &self,
         store: &Store,
-        limit: &Limit,
+        limits: &[Limit],
         in_flight: usize,
-    ) -> Result<Row, Failure> {
-        let turn = Duration::from_secs(1);
-        let (mut ours, mut raw, mut turns) = (0, 0, 0);
-        append(store, in_flight, turn / 4).await?;
-        while turns < self.seconds {
-            ours += append(store, in_flight, turn).await?;
-            raw += limit.append(in_flight, turn).await?;
-            turns += 1;
+    ) -> Result<Vec<Row>, Failure> {
+        let limits: Vec<_> = limits.iter().filter(|limit| limit.is_for(in_flight)).collect();
+        append(store, in_flight, 2 * TURN).await?;
+        // The last column is ours.
+        let mut rates = vec![Vec::new(); limits.len() + 1];
+        let n_turns = self.seconds.max(1) * 1000 / TURN.as_millis() as u64;
+        for turn in 0..n_turns {
+            // Every other time the other way round: nobody always comes behind the same one.
+            let mut order: Vec<_> = (0..=limits.len()).collect();
+            if turn % 2 == 1 {
+                order.reverse();
+            }
+            for contender in order {
+                let begun = Instant::now();
+                let n = match limits.get(contender) {
+                    Some(limit) => limit.append(in_flight, begun + TURN).await?,
+                    None => append(store, in_flight, TURN).await?,
+                };
+                rates[contender].push(n as f64 / begun.elapsed().as_secs_f64());
+            }
         }
-        let rate = |n: u64| n as f64 / turns.max(1) as f64;
-        let raw = (raw > 0).then(|| rate(raw));
-        Ok(Row {
+        let ours = median(rates.pop().unwrap_or_default());
+        let row = |raw: Option<(f64, &Limit)>| Row {
             what: format!("appends, {in_flight} in flight"),
-            ours: rate(ours),
-            raw,
-            ratio: raw.map(|raw| rate(ours) / raw),
+            ours,
+            raw: raw.map(|(raw, _)| raw),
+            ratio: raw.map(|(raw, _)| ours / raw),
             unit: "1/s",
-        })
+            beside: raw.map_or("", |(_, limit)| limit.name()),
+        };
+        let raw = rates.into_iter().map(median).zip(limits.iter().copied());
+        let rows: Vec<_> = raw.map(|raw| row(Some(raw))).collect();
+        Ok(if rows.is_empty() { vec![row(None)] } else { rows })
     }
 
     /// Best of three, from the first entry to the last.
@@ -123,7 +144,8 @@ impl BenchStore {
             best = best.min(begun.elapsed().as_secs_f64());
         }
         let what = format!("replay of {} entries", thousands(self.entries));
-        Ok(Row { what, ours: self.entries as f64 / best, raw: None, ratio: None, unit: "1/s" })
+        let ours = self.entries as f64 / best;
+        Ok(Row { what, ours, raw: None, ratio: None, unit: "1/s", beside: "" })
     }
 
     /// From the last sign of life to the news of the end.
@@ -145,67 +167,9 @@ impl BenchStore {
             raw: Some(timeout.as_secs_f64()),
             ratio: Some(took.as_secs_f64() / timeout.as_secs_f64()),
             unit: "s",
+            beside: "the session timeout",
         })
     }
-}
-
-/// What there is without us.
-enum Limit {
-    Client(Arc<dyn RawAppend>),
-    Disk(std::path::PathBuf),
-    None,
-}
-
-impl Limit {
-    async fn of(url: &str) -> Result<Limit, Failure> {
-        if let Some(client) = raw::connect(url).await? {
-            return Ok(Limit::Client(client.into()));
-        }
-        Ok(match Location::parse(url)? {
-            Location::Embedded(dir) => Limit::Disk(dir),
-            Location::Memory | Location::Remote(_) | Location::Etcd(_) | Location::ZooKeeper(_) => {
-                Limit::None
-            }
-        })
-    }
-
-    async fn append(&self, in_flight: usize, turn: Duration) -> Result<u64, Failure> {
-        let until = Instant::now() + turn;
-        let record = entry_bytes(0)?;
-        match self {
-            Limit::None => Ok(0),
-            Limit::Disk(dir) => {
-                let dir = dir.clone();
-                let append = move || raw::append_to_file(&dir, &record, in_flight, until);
-                Ok(tokio::task::spawn_blocking(append).await.map_err(Failure::world)??)
-            }
-            Limit::Client(client) => {
-                let client = Arc::clone(client);
-                let append = move || {
-                    let (client, record) = (Arc::clone(&client), record.clone());
-                    async move { client.append(&record).await }
-                };
-                in_parallel(in_flight, until, append).await
-            }
-        }
-    }
-}
-
-/// A command of ordinary size.
-fn command(n: u64) -> Result<Command, Failure> {
-    let args = format!(
-        r#"{{"joiner":"p-{n:016x}","observer":"p-{:016x}","subject":"p-{:016x}"}}"#,
-        n + 1,
-        n + 2
-    );
-    wire::command_from_json("notify-join-cluster", &args).map_err(Failure::world)
-}
-
-/// What is stored of it: its bytes and sixteen for the token.
-fn entry_bytes(n: u64) -> Result<Vec<u8>, Failure> {
-    let mut bytes = vec![0; sardonyx_store::Token::BYTES];
-    bytes.extend(wire::command_to_bytes(&command(n)?).map_err(Failure::world)?);
-    Ok(bytes)
 }
 
 async fn append(store: &Store, in_flight: usize, turn: Duration) -> Result<u64, Failure> {
@@ -216,33 +180,6 @@ async fn append(store: &Store, in_flight: usize, turn: Duration) -> Result<u64, 
         async move { store.append(&command).await.map(drop) }
     };
     in_parallel(in_flight, Instant::now() + turn, append).await
-}
-
-/// Does something again and again, `in_flight` at a time; says how often.
-async fn in_parallel<F>(
-    in_flight: usize,
-    until: Instant,
-    act: impl Fn() -> F + Clone + Send + 'static,
-) -> Result<u64, Failure>
-where
-    F: Future<Output = sardonyx_store::Result<()>> + Send + 'static,
-{
-    let count = Arc::new(AtomicU64::new(0));
-    let mut lanes = tokio::task::JoinSet::new();
-    for _ in 0..in_flight {
-        let (act, count) = (act.clone(), Arc::clone(&count));
-        lanes.spawn(async move {
-            while Instant::now() < until {
-                act().await?;
-                count.fetch_add(1, Ordering::Relaxed);
-            }
-            Ok::<_, sardonyx_store::Error>(())
-        });
-    }
-    for lane in lanes.join_all().await {
-        lane?;
-    }
-    Ok(count.load(Ordering::Relaxed))
 }
 
 /// Reads up to `max` entries from the beginning; says how many there were.
@@ -286,6 +223,7 @@ async fn deliveries(store: &Store) -> Result<Vec<Row>, Failure> {
         raw: None,
         ratio: None,
         unit: "ms",
+        beside: "",
     };
     Ok(vec![row("median", 250), row("99 of 100", 495)])
 }

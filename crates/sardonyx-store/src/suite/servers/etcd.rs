@@ -1,113 +1,85 @@
-//! etcd, one member or several.
+//! etcd, one member or several, open or behind TLS.
 
-use std::{
-    net::TcpStream,
-    process::{Child, Command, Stdio},
-    time::{Duration, Instant},
+use std::{path::PathBuf, process::Command};
+
+use async_trait::async_trait;
+
+use super::{
+    ensemble::{Ensemble, Kind, Sites},
+    tls::Certificates,
 };
 
-use super::{Process, free_ports, install};
-use crate::suite::{SOON, arena::log_file, arena::temp_dir};
-
 /// An etcd cluster.
-#[derive(Debug)]
-pub struct EtcdCluster {
-    dir: tempfile::TempDir,
-    client_ports: Vec<u16>,
-    peer_ports: Vec<u16>,
-    nodes: Vec<Process>,
+pub type EtcdCluster = Ensemble<EtcdServer>;
+
+/// How its members are run.
+#[derive(Debug, Default)]
+pub struct EtcdServer {
+    /// Whom they trust and what they show; they then trust nobody without a certificate.
+    pub tls: Option<Certificates>,
+    /// Another server than the one that is installed.
+    pub program: Option<PathBuf>,
 }
 
 impl EtcdCluster {
-    /// Starts one, and waits until it answers.
-    pub async fn start(n_nodes: usize) -> EtcdCluster {
-        tokio::task::spawn_blocking(install).await.expect("the servers are there");
-        let mut ports = free_ports(2 * n_nodes);
-        let peer_ports = ports.split_off(n_nodes);
-        let dir = temp_dir();
-        let mut cluster = EtcdCluster { dir, client_ports: ports, peer_ports, nodes: Vec::new() };
-        cluster.nodes = (0..n_nodes).map(|node| Process::new(cluster.spawn(node))).collect();
-        cluster.wait().await;
-        cluster
+    /// Makes users with one password, gives the first of them the store `name` and nothing else,
+    /// and lets nobody in without a user from then on.
+    pub async fn protect(&self, name: &str, users: &[&str], password: &str) {
+        let protected = crate::etcd::admin::protect(&self.url(name), name, users, password).await;
+        protected.expect("etcd has users");
     }
 
-    fn spawn(&self, node: usize) -> Child {
-        let peer = |node: usize| format!("http://127.0.0.1:{}", self.peer_ports[node]);
-        let client = format!("http://127.0.0.1:{}", self.client_ports[node]);
+    /// Whether what was so at `revision` can still be read.
+    pub async fn remembers(&self, revision: i64) -> bool {
+        crate::etcd::admin::remembers(&self.url("any"), revision).await.expect("an answer")
+    }
+}
+
+#[async_trait]
+impl Kind for EtcdServer {
+    const N_PORTS: usize = 2;
+
+    fn command(&self, sites: &Sites, node: usize) -> Command {
+        let peer = |node: usize| format!("http://{}", sites.host(node, 1));
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let client = format!("{scheme}://{}", sites.host(node, 0));
         let all: Vec<_> =
-            (0..self.peer_ports.len()).map(|node| format!("n{node}={}", peer(node))).collect();
-        let log = log_file(self.dir.path(), &format!("n{node}"));
-        Command::new("etcd")
+            (0..sites.n_nodes()).map(|node| format!("n{node}={}", peer(node))).collect();
+        let program = self.program.as_ref().and_then(|program| program.to_str());
+        let mut command = sites.run(node, program.unwrap_or("etcd"));
+        command
             .args(["--name", &format!("n{node}"), "--logger", "zap", "--log-level", "warn"])
             .arg("--data-dir")
-            .arg(self.dir.path().join(format!("n{node}")))
+            .arg(sites.dir().join(format!("n{node}")))
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .args(["--listen-peer-urls", &peer(node)])
             .args(["--initial-advertise-peer-urls", &peer(node)])
             .args(["--initial-cluster", &all.join(",")])
-            .args(["--heartbeat-interval", "100", "--election-timeout", "1000"])
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .expect("etcd starts")
+            .args(["--heartbeat-interval", "100", "--election-timeout", "1000"]);
+        if let Some(tls) = &self.tls {
+            command.arg("--cert-file").arg(&tls.server.0).arg("--key-file").arg(&tls.server.1);
+            command.arg("--client-cert-auth").arg("--trusted-ca-file").arg(&tls.ca);
+        }
+        command
     }
 
-    /// The URL of the store named `name` on this cluster.
-    pub fn url(&self, name: &str) -> String {
-        format!("etcd://{}/{name}", self.hosts().join(","))
+    fn url(&self, hosts: &[String], name: &str) -> String {
+        let options = self.tls.as_ref().map_or(String::new(), Certificates::options);
+        format!("etcd://{}/{name}{options}", hosts.join(","))
     }
 
-    /// `host:port` of each member.
-    pub fn hosts(&self) -> Vec<String> {
-        self.client_ports.iter().map(|port| format!("127.0.0.1:{port}")).collect()
-    }
-
-    /// How many members it has.
-    pub fn n_nodes(&self) -> usize {
-        self.nodes.len()
-    }
-
-    /// kill -9.
-    pub fn kill(&self, node: usize) {
-        self.nodes[node].kill();
-    }
-
-    /// Starts a killed member again, and waits until the cluster answers.
-    pub async fn restart(&self, node: usize) {
-        self.nodes[node].replace(self.spawn(node));
-        self.wait().await;
-    }
-
-    /// Cuts a member off until the others have a new leader, or for a moment if there are none.
-    pub async fn cut_off(&self, node: usize) {
-        self.nodes[node].signal("STOP");
-        let begun = Instant::now();
-        let patience = if self.n_nodes() > 1 { SOON } else { Duration::from_millis(500) };
-        while begun.elapsed() < patience {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            if self.leader().await.is_some_and(|leader| leader != node) {
-                break;
+    async fn leader(&self, hosts: &[String]) -> Option<usize> {
+        let mut leader = None;
+        for (index, host) in hosts.iter().enumerate() {
+            if crate::etcd::leads(&self.url(std::slice::from_ref(host), "any")).await == Some(true)
+            {
+                leader = Some(index);
             }
         }
-        self.nodes[node].signal("CONT");
-        self.wait().await;
+        leader
     }
 
-    /// The member that leads.
-    pub async fn leader(&self) -> Option<usize> {
-        crate::etcd::leader(&self.hosts()).await
-    }
-
-    /// Waits until every member has a leader.
-    async fn wait(&self) {
-        let begun = Instant::now();
-        loop {
-            let is_up = |port: &u16| TcpStream::connect(("127.0.0.1", *port)).is_ok();
-            if self.client_ports.iter().all(is_up) && self.leader().await.is_some() {
-                return;
-            }
-            assert!(begun.elapsed() < SOON, "etcd starts; see {:?}", self.dir.path());
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+    async fn is_up(&self, host: &str) -> bool {
+        crate::etcd::leads(&self.url(&[host.to_owned()], "any")).await.is_some()
     }
 }
