@@ -7,15 +7,23 @@ mod bench_log;
 mod bench_replica;
 mod bench_schedule;
 mod bench_store;
+mod cluster;
 mod completions;
 mod diff;
 mod failure;
+mod gc;
 mod ids;
 mod ids_serve;
+mod jobs;
+mod kill;
 mod log;
+mod peers;
 mod replay;
 mod replica;
+mod start;
+mod start_events;
 mod store;
+mod submit;
 
 use std::process::ExitCode;
 
@@ -32,6 +40,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Subcommands {
+    Start(start::Start),
+    Peers(peers::Peers),
+    Submit(submit::Submit),
+    Jobs(jobs::Jobs),
+    Kill(kill::Kill),
+    Gc(gc::Gc),
     Replay(replay::Replay),
     Log(log::Log),
     Replica(replica::Replica),
@@ -45,6 +59,12 @@ enum Subcommands {
 /// Runs the program with the arguments of this process.
 pub(crate) fn run() -> ExitCode {
     let result = match Cli::parse().command {
+        Subcommands::Start(it) => it.run(),
+        Subcommands::Peers(it) => it.run(),
+        Subcommands::Submit(it) => it.run(),
+        Subcommands::Jobs(it) => it.run(),
+        Subcommands::Kill(it) => it.run(),
+        Subcommands::Gc(it) => it.run(),
         Subcommands::Replay(it) => it.run(),
         Subcommands::Log(it) => it.run(),
         Subcommands::Replica(it) => it.run(),
@@ -64,6 +84,18 @@ pub(crate) fn run() -> ExitCode {
 fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.map_err(Failure::world)?.block_on(work)
+}
+
+/// Returns when somebody wants this process to end.
+async fn stopped() -> Result<(), Failure> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
 }
 
 /// Opens a store to look into it: one that is not there is a mistake, not a new one.

@@ -1,0 +1,102 @@
+//! Equal position, equal replica: nodes compare what they computed.
+//!
+//! At every checkpoint the first node to get there leaves its digest in the store, and the others
+//! compare theirs with it. That is one write or one read for each node and checkpoint, however
+//! many nodes there are. Digests end with the session of whoever left them, and each node keeps
+//! only its newest ones.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use sardonyx_core::Position;
+use sardonyx_store::{Committed, Condition, Result, Session, Store, Txn, Write};
+
+/// A checkpoint is the first entry behind a multiple of so many positions. A digest takes
+/// milliseconds when there are ten thousand peers, so it is not taken after every entry.
+pub const CHECKPOINT_EVERY: u64 = 256;
+
+/// How many of its own digests a node keeps in the store: a node that is further behind than
+/// these does not compare.
+const KEPT_MAX: usize = 4;
+
+/// Whether the entry at `at`, which follows the one at `before`, is a checkpoint: the same for
+/// all who read both.
+pub(super) fn is_checkpoint(before: Option<Position>, at: Position) -> bool {
+    before.is_some_and(|before| before.0 / CHECKPOINT_EVERY != at.0 / CHECKPOINT_EVERY)
+}
+
+/// What came of comparing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Compared {
+    /// We were the first; under this key.
+    First(String),
+    /// Somebody computed the same, or there is nothing to compare with any more.
+    Same,
+    /// Somebody computed something else.
+    Other { position: Position, ours: String, theirs: String, who: String },
+}
+
+/// The digests that this node has left in the store.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    keys: VecDeque<String>,
+}
+
+impl Left {
+    /// The one to be taken away when another is left.
+    pub(super) fn outdated(&mut self) -> Option<String> {
+        if self.keys.len() < KEPT_MAX { None } else { self.keys.pop_front() }
+    }
+
+    pub(super) fn note(&mut self, key: String) {
+        self.keys.push_back(key);
+    }
+}
+
+/// Leaves `digest` as ours, or compares it with what somebody left.
+pub(super) async fn compare(
+    store: &Store,
+    session: &Session,
+    position: Position,
+    digest: String,
+    who: &str,
+    outdated: Option<String>,
+) -> Result<Compared> {
+    let key = format!("digest/{:020}", position.0);
+    let value = Bytes::from(format!("{digest} {who}"));
+    let mut then = vec![Write::Lease(key.clone(), value)];
+    then.extend(outdated.map(Write::Delete));
+    let txn = Txn { when: vec![Condition::Absent(key.clone())], then };
+    if let Committed::Done(_) = session.commit(&txn).await? {
+        return Ok(Compared::First(key));
+    }
+    let items = store.items(&key).await?;
+    let Some(item) = items.into_iter().find(|item| item.key == key) else {
+        return Ok(Compared::Same);
+    };
+    let text = String::from_utf8_lossy(&item.value).into_owned();
+    let (theirs, who) = text.split_once(' ').unwrap_or((&text, "another node"));
+    if theirs == digest {
+        return Ok(Compared::Same);
+    }
+    Ok(Compared::Other { position, ours: digest, theirs: theirs.into(), who: who.into() })
+}
+
+pub(super) fn hex(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_is_the_first_entry_behind_a_multiple_wherever_the_gaps_are() {
+        let at = |before: u64, at: u64| is_checkpoint(Some(Position(before)), Position(at));
+        assert!(!is_checkpoint(None, Position(300)), "nobody knows what came before");
+        assert!(!at(0, 255));
+        assert!(at(255, 256));
+        assert!(at(250, 700));
+        assert!(!at(256, 511));
+    }
+}
