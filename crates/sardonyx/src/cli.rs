@@ -4,6 +4,7 @@ mod bench;
 mod bench_ids;
 mod bench_ids_service;
 mod bench_log;
+mod bench_node;
 mod bench_replica;
 mod bench_schedule;
 mod bench_store;

@@ -475,7 +475,7 @@ impl Life {
         for peer in members.difference(&self.members) {
             self.tell(&Event::Joined(peer.clone(), n_peers));
         }
-        for peer in self.members.difference(&members) {
+        for peer in self.members.difference(&members).filter(|_| !self.is_leaving()) {
             self.tell(&Event::Left(peer.clone()));
         }
         self.show.send_replace(View {

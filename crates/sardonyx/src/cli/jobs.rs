@@ -8,9 +8,10 @@ use sardonyx_core::{
     replica::job::{Job, JobState},
     wire,
 };
+use sardonyx_peer::Client;
 use serde_json::Value;
 
-use super::{Failure, cluster::At, replica::replica_at};
+use super::{Failure, cluster::At};
 
 /// Show the jobs of a cluster.
 #[derive(Args)]
@@ -29,14 +30,15 @@ pub(crate) struct Jobs {
 
 impl Jobs {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let (_, replica) = super::block_on(async {
+        let client = super::block_on(async {
             let store = self.at.open().await?;
-            replica_at(&store, None).await
+            Ok(Client::open(&store).await?)
         })?;
+        let replica = client.replica();
         match (&self.job, self.json) {
-            (None, true) => all_as_json(&replica),
-            (None, false) => all(&replica),
-            (Some(job), json) => one(&replica, job, json),
+            (None, true) => all_as_json(replica),
+            (None, false) => all(replica),
+            (Some(job), json) => one(replica, job, json),
         }
     }
 }

@@ -7,11 +7,12 @@ use std::{
 
 use clap::Args;
 use sardonyx_core::{PeerId, Phase, Position, Replica};
+use sardonyx_peer::Client;
 use sardonyx_store::Store;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Failure, cluster::At, replica::replica_at};
+use super::{Failure, cluster::At};
 
 /// Show the peers of a cluster, as the log has them.
 #[derive(Args)]
@@ -44,7 +45,8 @@ impl Peers {
     pub(crate) fn run(self) -> Result<(), Failure> {
         super::block_on(async {
             let store = self.at.open().await?;
-            let (position, replica) = replica_at(&store, None).await?;
+            let client = Client::open(&store).await?;
+            let (position, replica) = (client.position(), client.replica());
             let mut alive = BTreeMap::new();
             if self.alive {
                 for peer in replica.peers() {
@@ -66,8 +68,8 @@ impl Peers {
             let shown: Vec<_> = shown.collect();
             let nodes = nodes(&store).await?;
             match self.json {
-                true => as_json(position, &replica, &shown, &nodes),
-                false => as_text(position, &replica, &shown, &nodes),
+                true => as_json(position, replica, &shown, &nodes),
+                false => as_text(position, replica, &shown, &nodes),
             }
         })
     }

@@ -1,0 +1,118 @@
+//! A life that fails is followed by another, which has nothing of it.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use async_trait::async_trait;
+use sardonyx_core::Replica;
+use sardonyx_peer::{Event, Reports, Task, Tasks, Work};
+
+use crate::{
+    disturbed::{Switches, disturbed},
+    world::{Node, client, is_healthy, job_id, memory, run, submit, waiting_job},
+};
+
+#[test]
+fn a_lost_session_stops_the_tasks_and_brings_new_ids() {
+    run(async {
+        let (store, switches) = (memory().await, Arc::new(Switches::default()));
+        let stays = Node::start(&store, 2);
+        stays.is_in(2).await;
+        let node = Node::start(&disturbed(&store, &switches), 4);
+        stays.sees("all are in", |replica| replica.n_peers() == 6).await;
+        client(&store).await.say(&submit("j", &waiting_job(6)).into()).await.unwrap();
+        let runs_all =
+            |replica: &Replica| replica.job(&job_id("j")).is_some_and(|job| job.n_peers() == 6);
+        stays.sees("all run it", runs_all).await;
+        node.until("four of them here", |events| {
+            events.iter().filter(|event| matches!(event, Event::TaskStarted(..))).count() == 4
+        })
+        .await;
+        let old = node.life();
+        switches.end_sessions();
+        let is_old = |replica: &Replica| replica.peers().any(|it| it.as_str().starts_with(&old));
+        stays.sees("six again, none of the old", |it| it.n_peers() == 6 && !is_old(it)).await;
+        stays.sees("all run it again", runs_all).await;
+        let events = node.events();
+        let at = |wanted: &dyn Fn(&Event) -> bool| events.iter().position(wanted).unwrap();
+        let stopped = events.iter().rposition(
+            |it| matches!(it, Event::TaskStopped(peer, _) if peer.as_str().starts_with(&old)),
+        );
+        let n_stopped = events
+            .iter()
+            .filter(
+                |it| matches!(it, Event::TaskStopped(peer, _) if peer.as_str().starts_with(&old)),
+            )
+            .count();
+        assert_eq!(n_stopped, 4);
+        let began = at(&|it| matches!(it, Event::Began(life, _) if *life != old));
+        assert!(stopped.unwrap() < began, "tasks end before anybody comes back");
+        is_healthy(&store, client(&store).await.replica()).await;
+    });
+}
+
+#[test]
+fn lost_answers_are_harmless() {
+    run(async {
+        let (store, switches) = (memory().await, Arc::new(Switches::default()));
+        switches.lose_every.store(3, Ordering::Relaxed);
+        let shaky = disturbed(&store, &switches);
+        let nodes = [Node::start(&shaky, 5), Node::start(&shaky, 5)];
+        nodes[0].sees("all are in", |replica| replica.n_peers() == 10).await;
+        let said = client(&shaky).await.say(&submit("j", &waiting_job(10)).into()).await.unwrap();
+        assert_eq!(said.outcome, Some(Ok(())), "applied once, though sent twice");
+        nodes[1]
+            .sees("all run it", |replica| {
+                replica.job(&job_id("j")).is_some_and(|job| job.n_peers() == 10)
+            })
+            .await;
+        is_healthy(&store, client(&store).await.replica()).await;
+        let again = |event: &Event| matches!(event, Event::Again(..));
+        assert!(!nodes.iter().any(|node| node.events().iter().any(again)));
+    });
+}
+
+/// Panics once, where it hurts most: in the loop.
+struct Bomb;
+
+#[async_trait]
+impl Tasks for Bomb {
+    async fn start(&self, _: Work, _: Reports) -> Result<Box<dyn Task>, String> {
+        Err("no tasks here".into())
+    }
+}
+
+#[test]
+fn a_panic_in_the_loop_leaves_no_zombie() {
+    run(async {
+        let store = memory().await;
+        let stays = Node::start(&store, 2);
+        stays.is_in(2).await;
+        let fuse = Arc::new(std::sync::atomic::AtomicBool::new(true));
+        let lit = Arc::clone(&fuse);
+        let node = Node::start_with(&store, 3, |config| {
+            config.tasks = Arc::new(Bomb);
+            let watcher = Arc::clone(&config.watcher);
+            config.watcher = Arc::new(move |event| {
+                watcher(event);
+                let is_due =
+                    matches!(event, Event::Joined(_, 5)) && lit.swap(false, Ordering::Relaxed);
+                assert!(!is_due, "the test wants it so");
+            });
+        });
+        node.until("a second life begins", |events| {
+            events.iter().filter(|event| matches!(event, Event::Began(..))).count() == 2
+        })
+        .await;
+        let first = node.events().iter().find_map(|event| match event {
+            Event::Began(life, _) => Some(life.clone()),
+            _ => None,
+        });
+        let first = first.unwrap();
+        stays
+            .sees("five, none of the first life", |replica| {
+                replica.n_peers() == 5 && !replica.peers().any(|it| it.as_str().starts_with(&first))
+            })
+            .await;
+        is_healthy(&store, client(&store).await.replica()).await;
+    });
+}
