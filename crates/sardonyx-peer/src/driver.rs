@@ -24,12 +24,15 @@ use sardonyx_core::{
 use sardonyx_store::{Delivery, Error, Result, Store, Subscription};
 use tokio::{sync::watch, task::JoinHandle};
 
-pub use agree::CHECKPOINT_EVERY;
+pub use agree::{CHECKPOINT_EVERY, is_checkpoint};
 pub(crate) use life::Heard;
 pub use life::INBOX_MAX;
 pub use outbox::OUTBOX_MAX;
 
 use crate::tasks::Tasks;
+
+/// How long a task may take to stop, unless a node is told otherwise.
+pub const TASK_STOP_MAX: Duration = Duration::from_secs(10);
 
 /// What a node is to be.
 #[derive(Clone)]
@@ -46,6 +49,9 @@ pub struct Config {
     pub trim_after: Option<u64>,
     /// How long a node that is asked to stop may take to leave the ring.
     pub leave_max: Duration,
+    /// How long a task may take to stop. One that takes longer may be doing anything, so the process
+    /// must end rather than come back beside it.
+    pub task_stop_max: Duration,
     /// Asked of a cluster that has no peers yet.
     pub settings: Option<ConfigureCluster>,
     /// Who this is, for people who look.
@@ -74,6 +80,7 @@ impl Config {
             peer_gc_every: Some(4),
             trim_after: Some(100_000),
             leave_max: Duration::from_secs(10),
+            task_stop_max: TASK_STOP_MAX,
             settings: None,
             label: format!("pid {}", std::process::id()),
             tasks,

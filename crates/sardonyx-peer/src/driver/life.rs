@@ -143,7 +143,7 @@ impl Life {
             position: None,
             watches: Watches::new(store.clone(), heard.clone()),
             timers: Timers::default(),
-            lanes: Lanes::new(Arc::clone(&config.tasks), store.clone(), heard.clone()),
+            lanes: Lanes::new(&config, store.clone(), heard.clone()),
             outbox: Outbox::new(store.clone()),
             boarding: Boarding::new(config.n_peers, config.back_off),
             left: Left::default(),
@@ -293,11 +293,11 @@ impl Life {
                     self.step(Input::Origin(origin.position, origin.replica));
                 }
                 Delivery::Entry { position, command: Ok(command) } => {
-                    let is_checkpoint = is_checkpoint(self.position.replace(position), position);
+                    self.position = Some(position);
                     let entry = Entry { position, command };
                     self.size.note(&entry);
                     entries.push(entry);
-                    if is_checkpoint && !is_bulk && self.has_caught_up {
+                    if is_checkpoint(position) && !is_bulk && self.has_caught_up {
                         self.play(&mut entries);
                         self.compare(position);
                     }

@@ -96,7 +96,7 @@ fn each_mistake_is_named_with_its_place_and_what_to_write() {
         (
             "[\"split\", \"write\"]",
             "[\"count\", \"split\"]",
-            vec!["workflow: runs in a circle: count → split → count; take one edge out"],
+            vec!["workflow: runs in a circle: split → count → split; take one edge out"],
         ),
         (
             "[\"split\", \"write\"]",

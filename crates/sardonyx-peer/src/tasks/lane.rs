@@ -14,11 +14,10 @@ use tokio::{
 };
 
 use super::{Reports, Task, Tasks, Work};
-use crate::{driver::Heard, trim};
-
-/// How long a task may take to stop. One that takes longer may be doing anything, so the process
-/// must end rather than come back beside it.
-pub(crate) const TASK_STOP_MAX: Duration = Duration::from_secs(10);
+use crate::{
+    driver::{Config, Heard},
+    trim,
+};
 
 /// What a peer should be running.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +29,7 @@ struct Wish {
 /// The lanes of one life of a node.
 pub(crate) struct Lanes {
     tasks: Arc<dyn Tasks>,
+    stop_max: Duration,
     store: Store,
     heard: mpsc::Sender<Heard>,
     lanes: BTreeMap<PeerId, watch::Sender<Wish>>,
@@ -37,8 +37,9 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    pub(crate) fn new(tasks: Arc<dyn Tasks>, store: Store, heard: mpsc::Sender<Heard>) -> Lanes {
-        Lanes { tasks, store, heard, lanes: BTreeMap::new(), running: JoinSet::new() }
+    pub(crate) fn new(config: &Config, store: Store, heard: mpsc::Sender<Heard>) -> Lanes {
+        let (tasks, stop_max) = (Arc::clone(&config.tasks), config.task_stop_max);
+        Lanes { tasks, stop_max, store, heard, lanes: BTreeMap::new(), running: JoinSet::new() }
     }
 
     /// `peer` is to run this. A job that was submitted before we began to read is looked up.
@@ -87,7 +88,7 @@ impl Lanes {
         }
         // A little longer than each of them waits, so that they can say what is stuck.
         let all = async { while self.running.join_next().await.is_some() {} };
-        tokio::time::timeout(TASK_STOP_MAX + Duration::from_secs(1), all).await.is_ok()
+        tokio::time::timeout(self.stop_max + Duration::from_secs(1), all).await.is_ok()
     }
 
     fn open(&mut self, peer: &PeerId, wish: Wish) {
@@ -97,6 +98,7 @@ impl Lanes {
         let lane = Lane {
             peer: peer.clone(),
             tasks: Arc::clone(&self.tasks),
+            stop_max: self.stop_max,
             store: self.store.clone(),
             heard: self.heard.clone(),
             running: None,
@@ -114,6 +116,7 @@ struct Running {
 struct Lane {
     peer: PeerId,
     tasks: Arc<dyn Tasks>,
+    stop_max: Duration,
     store: Store,
     heard: mpsc::Sender<Heard>,
     running: Option<Running>,
@@ -178,7 +181,7 @@ impl Lane {
     /// Stops what runs. False: it did not stop.
     async fn stop(&mut self) -> bool {
         let Some(Running { assignment, task, .. }) = self.running.take() else { return true };
-        let stopped = tokio::time::timeout(TASK_STOP_MAX, task.stop()).await.is_ok();
+        let stopped = tokio::time::timeout(self.stop_max, task.stop()).await.is_ok();
         let heard = match stopped {
             true => Heard::Stopped(self.peer.clone(), assignment),
             false => Heard::Stuck(self.peer.clone(), assignment),

@@ -55,8 +55,8 @@ impl Until {
         let kind = entry["plugin"].as_str().or(entry["fn"].as_str());
         match kind {
             Some("wait") => {}
-            Some(other) => return Err(format!("task {task}: this build has no {other:?}")),
-            None => return Err(format!("task {task} names neither a plugin nor a fn")),
+            Some(other) => return Err(format!("this build has no {other:?}")),
+            None => return Err("it names neither a plugin nor a fn".into()),
         }
         let text = |key: &str| entry[key].as_str().map(str::to_owned);
         let after = text("for").map(|text| job::duration(&text)).transpose()?;

@@ -67,7 +67,7 @@ fn a_task_that_cannot_run_kills_its_job_and_says_why() {
             if let sardonyx_store::Delivery::Entry { command: Ok(command), .. } = delivery
                 && let sardonyx_core::Command::KillJob(KillJob { reason, .. }) = command
             {
-                assert_eq!(reason, "task t: task t: this build has no \"kafka\"");
+                assert_eq!(reason, "task t: this build has no \"kafka\"");
                 return;
             }
         }
@@ -136,7 +136,10 @@ fn a_task_that_does_not_stop_ends_the_node() {
     run(async {
         let store = memory().await;
         let tasks = Arc::new(Noting::default());
-        let mut node = Node::start_with(&store, 1, |config| config.tasks = tasks);
+        let mut node = Node::start_with(&store, 1, |config| {
+            config.tasks = tasks;
+            config.task_stop_max = Duration::from_millis(50);
+        });
         node.is_in(1).await;
         let mut client = client(&store).await;
         client.say(&submit("j", &waiting_job(1)).into()).await.unwrap();

@@ -103,9 +103,9 @@ fn a_panic_in_the_loop_leaves_no_zombie() {
             events.iter().filter(|event| matches!(event, Event::Began(..))).count() == 2
         })
         .await;
-        let first = node.events().iter().find_map(|event| match event {
-            Event::Began(life, _) => Some(life.clone()),
-            _ => None,
+        let events = node.events();
+        let first = events.iter().find_map(|event| {
+            if let Event::Began(life, _) = event { Some(life.clone()) } else { None }
         });
         let first = first.unwrap();
         stays

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use sardonyx_core::{Command, PeerId, command::LeaveCluster, command::PeerGc};
-use sardonyx_peer::{CHECKPOINT_EVERY, Event, Fatal};
+use sardonyx_core::{Command, PeerId, Position, command::LeaveCluster, command::PeerGc};
+use sardonyx_peer::{CHECKPOINT_EVERY, Event, Fatal, is_checkpoint};
 use sardonyx_store::{Txn, Write};
 
 use crate::world::{Node, client, is_healthy, memory, run};
@@ -112,20 +112,17 @@ fn nodes_that_agree_go_on_and_leave_few_digests_behind() {
 fn a_node_that_disagrees_stops_and_says_so() {
     run(async {
         let store = memory().await;
-        let key = format!("digest/{CHECKPOINT_EVERY:020}");
-        let lie = Write::Put(key, "00ff somebody".into());
+        let at = (50..).find(|at| is_checkpoint(Position(*at))).unwrap();
+        let lie = Write::Put(format!("digest/{at:020}"), "00ff somebody".into());
         store.commit(&Txn { when: vec![], then: vec![lie] }).await.unwrap();
         let mut node = Node::start(&store, 2);
         node.is_in(2).await;
-        lengthen(&store, CHECKPOINT_EVERY + 1).await;
+        lengthen(&store, at + 1).await;
         let ended = node.driver.ended().await;
         let Err(Fatal::Diverged { position, theirs, who, .. }) = ended else {
             panic!("it ends with {ended:?}");
         };
-        assert_eq!(
-            (position.0, theirs.as_str(), who.as_str()),
-            (CHECKPOINT_EVERY, "00ff", "somebody")
-        );
+        assert_eq!((position.0, theirs.as_str(), who.as_str()), (at, "00ff", "somebody"));
         let left: Vec<_> = client(&store).await.replica().peers().cloned().collect();
         for peer in left {
             assert!(!store.alive(&peer).await.unwrap(), "{peer} still has a pulse");

@@ -31,7 +31,7 @@ impl Gc {
             Ok((client.gc().await?, ended))
         })?;
         let mut out = io::stdout().lock();
-        Ok(match (self.json, trimmed) {
+        match (self.json, trimmed) {
             (true, _) => writeln!(out, "{}", json!({"origin": trimmed, "jobs": n_jobs}))?,
             (false, Some(at)) => {
                 writeln!(out, "the log now begins at entry {at}; {n_jobs} ended jobs collected")?;
@@ -39,6 +39,7 @@ impl Gc {
             (false, None) => {
                 writeln!(out, "somebody else has just stored a later origin; nothing to do")?;
             }
-        })
+        }
+        Ok(())
     }
 }

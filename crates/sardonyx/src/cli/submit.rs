@@ -73,10 +73,11 @@ impl Submit {
         if self.check {
             let tasks: Vec<_> = job.tasks().iter().map(|task| task.as_str()).collect();
             let mut out = io::stdout().lock();
-            return Ok(match self.json {
+            match self.json {
                 true => writeln!(out, "{}", json!({"name": job.name(), "tasks": tasks}))?,
                 false => writeln!(out, "{}: no faults; tasks {}", job.name(), tasks.join(", "))?,
-            });
+            }
+            return Ok(());
         }
         let id = match &self.id {
             Some(id) => id.clone(),

@@ -120,11 +120,13 @@ fn mistakes_are_told_before_anything_starts() {
 #[test]
 fn nodes_that_disagree_exit_with_3() {
     let server = Server::start();
+    let is_checkpoint = |at: &u64| sardonyx_peer::is_checkpoint(sardonyx_core::Position(*at));
+    let at = (50..).find(is_checkpoint).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let store = runtime.block_on(async {
         let options = sardonyx_store::Options::default();
         let store = sardonyx_store::Store::open(server.url(), options).await.unwrap();
-        let lie = sardonyx_store::Write::Put(format!("digest/{:020}", 256), "00ff liar".into());
+        let lie = sardonyx_store::Write::Put(format!("digest/{at:020}"), "00ff liar".into());
         store.commit(&sardonyx_store::Txn { when: vec![], then: vec![lie] }).await.unwrap();
         store
     });
@@ -133,7 +135,7 @@ fn nodes_that_disagree_exit_with_3() {
     runtime.block_on(async {
         let peer = sardonyx_core::PeerId::new("nobody").unwrap();
         let nothing = sardonyx_core::command::PeerGc { peer }.into();
-        while store.append(&nothing).await.unwrap().0 < 260 {
+        while store.append(&nothing).await.unwrap().0 <= at {
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }
     });

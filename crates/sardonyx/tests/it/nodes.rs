@@ -9,7 +9,7 @@ use sardonyx_store::{
 use serde_json::Value;
 
 use crate::{
-    node::{Node, SOON, Server, alone, peers, ring_of},
+    node::{Node, SOON, Server, alone, ring_of},
     program::sardonyx,
 };
 
@@ -59,7 +59,8 @@ fn whole_story(url: &str) {
     let mut nodes: Vec<_> = (0..N_NODES).map(|_| start(url)).collect();
     let all = N_NODES * N_PEERS;
     let took = ring_of(url, all, SOON, any);
-    println!("{all} joined in {took:?}, {} entries", peers(url)["position"]);
+    let log = sardonyx(&["log", url], "").stdout;
+    println!("{all} joined in {took:?}, {} entries", log.lines().count());
     paused(url, &mut nodes);
     two_killed(url, &mut nodes);
     all_killed(url, &mut nodes);
