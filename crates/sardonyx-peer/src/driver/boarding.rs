@@ -4,7 +4,9 @@
 //! at once mostly abort and wait. A node lets its peers board as the ring grows; a sixth of the
 //! ring at once leaves room for other nodes that do the same.
 
-use sardonyx_core::peer::BackOff;
+use std::collections::BTreeMap;
+
+use sardonyx_core::{PeerId, peer::BackOff};
 use tokio::time::Instant;
 
 /// The share of the ring that one node asks to be stitched in at a time.
@@ -17,11 +19,14 @@ pub(super) struct Boarding {
     /// How many were thrown out since all were in.
     n_lost: u32,
     not_before: Option<Instant>,
+    /// In a ring of which size each was last called before its time.
+    called: BTreeMap<PeerId, usize>,
 }
 
 impl Boarding {
     pub(super) fn new(n_wanted: usize, back_off: BackOff) -> Boarding {
-        Boarding { n_wanted, back_off, n_lost: 0, not_before: None }
+        let called = BTreeMap::new();
+        Boarding { n_wanted, back_off, n_lost: 0, not_before: None, called }
     }
 
     /// How many new peers may ask now, in a ring of `n_ring`, where this node has `n_present`, of
@@ -41,6 +46,17 @@ impl Boarding {
             return 0;
         }
         missing.min((n_ring / SHARE).max(1).saturating_sub(n_joining))
+    }
+
+    /// Whether `peer`, which waits after failed attempts, may try sooner because nobody else is on
+    /// the way in now. Once for each size of the ring: in a cluster that is full nobody ever is.
+    pub(super) fn may_call(&mut self, peer: &PeerId, n_ring: usize) -> bool {
+        self.called.insert(peer.clone(), n_ring) != Some(n_ring)
+    }
+
+    /// This id is over.
+    pub(super) fn forget(&mut self, peer: &PeerId) {
+        self.called.remove(peer);
     }
 
     /// One was thrown out. The next one waits a little, and the longer the more often it happens:
@@ -64,6 +80,17 @@ mod tests {
         assert_eq!(boarding.n_now(now, 0, 1, 1), 0);
         assert_eq!(boarding.n_now(now, 120, 10, 5), 15);
         assert_eq!(boarding.n_now(now, 10_000, 45, 3), 5);
+    }
+
+    #[test]
+    fn who_waits_is_called_once_for_each_size_of_the_ring() {
+        let mut boarding = Boarding::new(2, BackOff::default());
+        let peer = PeerId::new("a").unwrap();
+        assert!(boarding.may_call(&peer, 7));
+        assert!(!boarding.may_call(&peer, 7));
+        assert!(boarding.may_call(&peer, 8));
+        boarding.forget(&peer);
+        assert!(boarding.may_call(&peer, 8));
     }
 
     #[test]

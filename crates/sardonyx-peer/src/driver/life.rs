@@ -365,6 +365,7 @@ impl Life {
         let n_joining = standings().filter(is_joining).count() + self.n_pulsing;
         let n_ring = self.node.replica().n_peers();
         let now = Instant::now();
+        self.call_those_who_wait(now, n_ring);
         for _ in 0..self.boarding.n_now(now, n_ring, n_present, n_joining) {
             self.n_named += 1;
             let Ok(peer) = PeerId::new(&format!("{}-{}", self.name, self.n_named)) else { return };
@@ -375,6 +376,21 @@ impl Life {
                 let news = pulsed.map_or_else(Heard::Failed, |()| Heard::Pulsed(peer));
                 let _ = heard.send(news).await;
             });
+        }
+    }
+
+    /// Long back-offs keep joiners out of each other's way. When nobody is on the way in, there is
+    /// nobody to keep out of the way of.
+    fn call_those_who_wait(&mut self, now: Instant, n_ring: usize) {
+        if self.node.replica().n_present() > n_ring {
+            return;
+        }
+        let waiting = self.node.peers().filter(|peer| peer.standing() == Standing::BackingOff);
+        for peer in waiting {
+            if self.boarding.may_call(peer.id(), n_ring) {
+                let wait = self.config.back_off.wait(1, (self.config.random)());
+                self.timers.hasten(peer.id(), now + wait);
+            }
         }
     }
 

@@ -63,3 +63,35 @@ impl Outbox {
         landed
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sardonyx_core::{PeerId, command::PeerGc};
+    use sardonyx_store::Options;
+
+    use super::*;
+
+    fn command(number: usize) -> Command {
+        PeerGc { peer: PeerId::new(&format!("p{number}")).unwrap() }.into()
+    }
+
+    #[tokio::test]
+    async fn it_has_room_up_to_its_limit_and_says_the_same_once() {
+        let store = Store::open("memory:", Options::default()).await.unwrap();
+        let mut outbox = Outbox::new(store.clone());
+        outbox.push(command(0));
+        outbox.push(command(0));
+        assert_eq!(outbox.len(), 1);
+        (1..OUTBOX_MAX - 1).for_each(|number| outbox.push(command(number)));
+        assert!(outbox.has_room());
+        outbox.push(command(OUTBOX_MAX));
+        assert!(!outbox.has_room());
+        outbox.begin();
+        assert!(outbox.has_room(), "one is under way");
+        assert_eq!(outbox.len(), OUTBOX_MAX, "and still counts");
+        assert_eq!(outbox.landed().await, Ok(Position(0)));
+        outbox.begin();
+        assert_eq!(outbox.landed().await, Ok(Position(1)));
+        assert_eq!(outbox.len(), OUTBOX_MAX - 2);
+    }
+}

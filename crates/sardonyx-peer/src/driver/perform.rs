@@ -30,6 +30,7 @@ impl Life {
             Effect::TrimLog(_) => self.trim_is_wanted = true,
             Effect::Stop(peer) => {
                 self.timers.cancel(&peer);
+                self.boarding.forget(&peer);
                 self.lanes.stop(&peer);
                 if !self.is_leaving() {
                     self.boarding.lost_one(Instant::now(), (self.config.random)());

@@ -103,7 +103,7 @@ fn each_mistake_is_named_with_its_place_and_what_to_write() {
             "[\"write\", \"count\"]",
             vec![
                 "catalog.write: an output ends, but it leads to count: make it a function",
-                "workflow: runs in a circle: count → write → count; take one edge out",
+                "workflow: runs in a circle: write → count → write; take one edge out",
             ],
         ),
         (
@@ -111,7 +111,7 @@ fn each_mistake_is_named_with_its_place_and_what_to_write() {
             "[\"split\", \"read\"]",
             vec![
                 "catalog.read: an input begins, but split leads to it: make it a function",
-                "workflow: runs in a circle: read → split → read; take one edge out",
+                "workflow: runs in a circle: split → read → split; take one edge out",
             ],
         ),
         (
@@ -229,4 +229,30 @@ fn durations_have_a_unit() {
     for wrong in ["", "5", "s", "1.5s", "-1s", "1d", "99999999999999999999h", "9999999999999999h"] {
         assert!(duration(wrong).is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn a_job_has_as_many_tasks_as_it_may_have_and_no_more() {
+    use sardonyx_core::replica::job::TASKS_MAX;
+    let job = |n: usize| {
+        let edges: Vec<_> = (1..n).map(|at| format!("[\"t{}\", \"t{at}\"]", at - 1)).collect();
+        let mut text = format!("name = \"long\"\nworkflow = [{}]\n", edges.join(", "));
+        for at in 0..n {
+            let what = match at {
+                0 => "type = \"input\"\nplugin = \"wait\"",
+                _ if at == n - 1 => "type = \"output\"\nplugin = \"wait\"",
+                _ => "type = \"function\"\nfn = \"wait\"",
+            };
+            text += &format!("[catalog.t{at}]\n{what}\n");
+        }
+        complaints(&text)
+    };
+    assert_eq!(job(TASKS_MAX), Vec::<String>::new());
+    assert_eq!(job(TASKS_MAX + 1), ["catalog: a job has at most 1000 tasks"]);
+}
+
+#[test]
+fn the_example_has_no_faults() {
+    let text = include_str!("../../../../examples/nap.toml");
+    assert_eq!(complaints(text), Vec::<String>::new());
 }

@@ -21,7 +21,10 @@ use tokio::sync::watch;
 pub struct Switches {
     /// Every so manieth append lands, but its answer is lost. 0: none.
     pub lose_every: AtomicU64,
+    /// The store has ended the sessions up to this one, whether their owners know or not.
+    pub ended_up_to: AtomicU64,
     appends: AtomicU64,
+    n_sessions: AtomicU64,
     sessions: Mutex<Vec<watch::Sender<bool>>>,
 }
 
@@ -80,7 +83,9 @@ impl Backend for Disturbed {
         let inner = self.inner.backend().open_session(timeout).await?;
         let (lost, is_lost) = watch::channel(false);
         self.switches.sessions.lock().unwrap().push(lost);
-        Ok(Box::new(DisturbedLease { inner, is_lost }))
+        let number = self.switches.n_sessions.fetch_add(1, Ordering::Relaxed) + 1;
+        let switches = Arc::clone(&self.switches);
+        Ok(Box::new(DisturbedLease { inner, is_lost, number, switches }))
     }
 
     async fn alive(&self, peer: &PeerId) -> Result<bool> {
@@ -111,6 +116,8 @@ impl Backend for Disturbed {
 struct DisturbedLease {
     inner: Box<dyn Lease>,
     is_lost: watch::Receiver<bool>,
+    number: u64,
+    switches: Arc<Switches>,
 }
 
 #[async_trait]
@@ -132,7 +139,10 @@ impl Lease for DisturbedLease {
     }
 
     async fn commit(&self, txn: &Txn) -> Result<Committed> {
-        self.inner.commit(txn).await
+        match self.number <= self.switches.ended_up_to.load(Ordering::Relaxed) {
+            true => Err(Error::SessionLost("the store ended it".into())),
+            false => self.inner.commit(txn).await,
+        }
     }
 
     async fn close(&self) -> Result<()> {

@@ -116,3 +116,46 @@ fn a_panic_in_the_loop_leaves_no_zombie() {
         is_healthy(&store, client(&store).await.replica()).await;
     });
 }
+
+/// The loop stands still for longer than half a session, as when the process was stopped. Meanwhile
+/// the session ends, which nobody has told it, and a task is given to it.
+#[test]
+fn who_was_away_asks_the_store_before_doing_anything() {
+    run(async {
+        let (store, switches) = (memory().await, Arc::new(Switches::default()));
+        let (away, is_away) = std::sync::mpsc::channel();
+        let (call_back, called_back) = std::sync::mpsc::channel::<()>();
+        let called_back = std::sync::Mutex::new(Some(called_back));
+        let node = Node::start_with(&disturbed(&store, &switches), 1, |config| {
+            config.session_timeout = std::time::Duration::from_millis(400);
+            let watcher = Arc::clone(&config.watcher);
+            config.watcher = Arc::new(move |event| {
+                watcher(event);
+                if matches!(event, Event::Joined(..))
+                    && let Some(called_back) = called_back.lock().unwrap().take()
+                {
+                    away.send(()).unwrap();
+                    called_back.recv().unwrap();
+                    std::thread::sleep(std::time::Duration::from_millis(250));
+                }
+            });
+        });
+        tokio::task::spawn_blocking(move || is_away.recv().unwrap()).await.unwrap();
+        let first = node.life_that_began();
+        let mut outside = client(&store).await;
+        outside.say(&submit("j", &waiting_job(1)).into()).await.unwrap();
+        let ours = outside.replica().peers().next().unwrap().clone();
+        let volunteer = sardonyx_core::command::VolunteerForTask { peers: vec![ours.clone()] };
+        outside.say(&volunteer.into()).await.unwrap();
+        assert!(outside.replica().assignment(&ours).is_some(), "the task is given to it");
+        switches.ended_up_to.store(1, Ordering::Relaxed);
+        call_back.send(()).unwrap();
+        node.until("a second life runs the task", |events| {
+            events.iter().any(|event| matches!(event, Event::TaskStarted(..)))
+        })
+        .await;
+        let events = node.events();
+        let of_first = |event: &Event| matches!(event, Event::TaskStarted(peer, _) if peer.as_str().starts_with(&first));
+        assert!(!events.iter().any(of_first), "it acted for a session that was over: {events:?}");
+    });
+}

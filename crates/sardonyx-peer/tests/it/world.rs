@@ -75,6 +75,15 @@ impl Node {
         self.driver.view().borrow().life.clone()
     }
 
+    /// The newest life's name, as it was told: also while the loop stands still.
+    pub fn life_that_began(&self) -> String {
+        let events = self.events();
+        let began = events.iter().rev().find_map(|event| {
+            if let Event::Began(life, _) = event { Some(life.clone()) } else { None }
+        });
+        began.expect("a life has begun")
+    }
+
     pub async fn until(&self, what: &str, is_so: impl Fn(&[Event]) -> bool) {
         let begun = std::time::Instant::now();
         while !is_so(&self.events()) {
