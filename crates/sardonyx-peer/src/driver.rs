@@ -261,6 +261,10 @@ async fn live(
             Ok(Ending::Again(why)) => why,
             Err(panic) => format!("the loop failed: {panic}"),
         };
+        if *stop.borrow() {
+            // It was leaving anyway; its pulses end with the session.
+            return Ok(());
+        }
         let was_long = begun.elapsed() > 6 * config.session_timeout;
         n_failed = if was_long { 1 } else { n_failed + 1 };
         let pause = config.back_off.wait(n_failed, (config.random)());

@@ -43,6 +43,9 @@ use crate::{
 /// How many pieces of news wait for the loop; whoever brings more waits with them.
 pub const INBOX_MAX: usize = 1_024;
 
+/// How much of the reason for which a task failed goes into the log: everybody keeps it.
+const REASON_BYTES_MAX: usize = 4 << 10;
+
 /// How long the session may take to close when a life is over; it ends by itself a little later.
 const CLOSE_MAX: Duration = Duration::from_secs(2);
 
@@ -273,7 +276,11 @@ impl Life {
         let command = match report {
             Report::Drained => SealTask { peer: peer.clone(), job, task }.into(),
             Report::Completed => CompleteTask { peer: peer.clone(), job, task }.into(),
-            Report::Failed(why) => KillJob { job, reason: format!("task {task}: {why}") }.into(),
+            Report::Failed(why) => {
+                let mut reason = format!("task {task}: {why}");
+                reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
+                KillJob { job, reason }.into()
+            }
         };
         self.step(Input::Say(peer, command));
     }

@@ -111,7 +111,7 @@ fn each_mistake_is_named_with_its_place_and_what_to_write() {
             "[\"split\", \"read\"]",
             vec![
                 "catalog.read: an input begins, but split leads to it: make it a function",
-                "workflow: runs in a circle: split → read → split; take one edge out",
+                "workflow: runs in a circle: read → split → read; take one edge out",
             ],
         ),
         (

@@ -182,11 +182,11 @@ impl Lane {
     async fn stop(&mut self) -> bool {
         let Some(Running { assignment, task, .. }) = self.running.take() else { return true };
         let stopped = tokio::time::timeout(self.stop_max, task.stop()).await.is_ok();
-        let heard = match stopped {
-            true => Heard::Stopped(self.peer.clone(), assignment),
-            false => Heard::Stuck(self.peer.clone(), assignment),
-        };
-        self.tell(heard).await;
+        match stopped {
+            true => self.tell(Heard::Stopped(self.peer.clone(), assignment)).await,
+            // Must be heard, however long it takes: this process is not to go on.
+            false => drop(self.heard.send(Heard::Stuck(self.peer.clone(), assignment)).await),
+        }
         stopped
     }
 

@@ -137,6 +137,8 @@ impl Start {
         printer.greet(&self.at.url()?, served.as_deref())?;
         let mut driver = Driver::start(store, self.config(store, &printer));
         let mut is_leaving = false;
+        // Kept across turns: a signal that comes while something is printed counts as well.
+        let mut signal = Box::pin(stopped());
         loop {
             tokio::select! {
                 ended = driver.ended() => {
@@ -144,8 +146,9 @@ impl Start {
                     return Ok(ended?);
                 }
                 printed = printer.print() => printed?,
-                asked = stopped() => {
+                asked = &mut signal => {
                     asked?;
+                    signal = Box::pin(stopped());
                     if is_leaving {
                         return Err(Failure::world("stopped before it had left the ring"));
                     }

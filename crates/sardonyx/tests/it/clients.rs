@@ -118,6 +118,17 @@ fn mistakes_are_told_before_anything_starts() {
 }
 
 #[test]
+fn a_node_whose_store_is_gone_still_stops_when_it_is_asked_to() {
+    let server = Server::start();
+    let args = ["--store", server.url(), "--peers", "3", "--session", "2s", "--leave", "1s"];
+    let mut node = Node::start(&args);
+    ring_of(server.url(), 3, SOON, |_| true);
+    drop(server);
+    node.signal("TERM");
+    assert_eq!(node.wait(), Some(0));
+}
+
+#[test]
 fn nodes_that_disagree_exit_with_3() {
     let server = Server::start();
     let is_checkpoint = |at: &u64| sardonyx_peer::is_checkpoint(sardonyx_core::Position(*at));
