@@ -301,10 +301,7 @@ impl Checker<'_> {
         for (task, kind) in kinds {
             let place = below("catalog", task);
             if !known.contains(task) {
-                self.complain(
-                    place,
-                    "nothing leads to it: name it in the workflow, or take it out",
-                );
+                self.complain(place, "the workflow does not name it: add an edge, or take it out");
                 continue;
             }
             let (first, next) = (graph.before(task).next(), graph.next(task).next());

@@ -143,8 +143,10 @@ fn each_mistake_is_named_with_its_place_and_what_to_write() {
             "[\"read\", \"split\"], ",
             "",
             vec![
-                "catalog.read: nothing leads to it: name it in the workflow, or take it out",
+                "catalog.count: no input leads to it",
+                "catalog.read: the workflow does not name it: add an edge, or take it out",
                 "catalog.split: nothing leads to it: begin with an input",
+                "catalog.write: no input leads to it",
             ],
         ),
         (
