@@ -286,8 +286,8 @@ impl Drop for AbortOnDrop {
 }
 
 /// After so much silence whoever catches up has caught up, wherever the log ends: its last entries
-/// may be copies, which nobody is handed.
-const SILENCE: Duration = Duration::from_secs(1);
+/// may be copies, which nobody is handed. Long enough for a slow store to answer.
+const SILENCE: Duration = Duration::from_secs(3);
 
 /// Whether a reader at `position` has read what ended at `end`.
 pub(crate) fn is_caught_up(position: Option<Position>, end: Option<Position>) -> bool {

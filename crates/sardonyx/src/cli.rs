@@ -114,3 +114,18 @@ async fn open_store(url: &str) -> Result<sardonyx_store::Store, Failure> {
     let options = sardonyx_store::Options { patience: std::time::Duration::from_secs(5) };
     Ok(sardonyx_store::Store::open(url, options).await?)
 }
+
+/// After so much silence a log is read to its end, wherever the store says that it ends: its last
+/// entries may be copies of earlier ones, which nobody is handed.
+const SILENCE: std::time::Duration = std::time::Duration::from_secs(3);
+
+/// What comes next in a log that is read to its present end; nothing when it is silent.
+async fn next_batch(
+    subscription: &mut sardonyx_store::Subscription,
+    batch: &mut Vec<sardonyx_store::Delivery>,
+) -> Result<(), Failure> {
+    match tokio::time::timeout(SILENCE, subscription.next_batch(batch)).await {
+        Ok(read) => Ok(read?),
+        Err(_) => Ok(()),
+    }
+}

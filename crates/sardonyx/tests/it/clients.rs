@@ -152,3 +152,30 @@ fn nodes_that_disagree_exit_with_3() {
     });
     assert_eq!(node.wait(), Some(3));
 }
+
+/// An append whose answer was lost stands in the log twice; the second copy is handed to nobody.
+#[test]
+fn a_log_that_ends_with_a_copy_is_read_to_its_end() {
+    use sardonyx_store::{Options, Store, Token};
+    let dir = tempfile::Builder::new().prefix("sardonyx-").tempdir().unwrap();
+    let url = format!("embedded:{}", dir.path().display());
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = Store::open(&url, Options::default()).await.unwrap();
+        let joiner = sardonyx_core::PeerId::new("a").unwrap();
+        let join = sardonyx_core::command::PrepareJoinCluster { joiner }.into();
+        let token = Token { writer: 7, number: 1 };
+        let mut entry = token.to_bytes().to_vec();
+        entry.extend(sardonyx_core::wire::command_to_bytes(&join).unwrap());
+        for _ in 0..2 {
+            store.backend().append(token, entry.clone().into()).await.unwrap();
+        }
+        store.close().await;
+    });
+    let log = sardonyx(&["log", &url], "");
+    assert_eq!(log.stdout.lines().count(), 1, "{}", log.stdout);
+    let replica = sardonyx(&["replica", &url, "--json"], "");
+    assert!(replica.stdout.contains("\"peers\":[\"a\"]"), "{}", replica.stdout);
+    let peers = sardonyx(&["peers", "--store", &url], "");
+    assert!(peers.stdout.starts_with("1 peers in one ring"), "{}", peers.stdout);
+}
