@@ -117,3 +117,48 @@ fn a_slow_reader_survives() {
         assert_eq!(&replica, client.replica());
     });
 }
+
+/// While the loop of a node stands still a job comes, the log grows far beyond what is read ahead,
+/// and is trimmed. The node takes the origin, and the job from where it was put aside.
+#[test]
+fn a_node_that_is_overtaken_goes_on_under_the_same_ids() {
+    run(async {
+        let store = memory().await;
+        let (away, is_away) = std::sync::mpsc::channel();
+        let (call_back, called_back) = std::sync::mpsc::channel::<()>();
+        let called_back = std::sync::Mutex::new(Some(called_back));
+        let node = Node::start_with(&store, 1, |config| {
+            config.session_timeout = Duration::from_secs(60);
+            let watcher = std::sync::Arc::clone(&config.watcher);
+            config.watcher = std::sync::Arc::new(move |event| {
+                watcher(event);
+                if matches!(event, Event::Joined(..))
+                    && let Some(called_back) = called_back.lock().unwrap().take()
+                {
+                    away.send(()).unwrap();
+                    called_back.recv().unwrap();
+                }
+            });
+        });
+        tokio::task::spawn_blocking(move || is_away.recv().unwrap()).await.unwrap();
+        let mut client = client(&store).await;
+        lengthen(&store, 20_000).await;
+        client.say(&submit("j", &waiting_job(1)).into()).await.unwrap();
+        client.gc().await.unwrap().expect("ours is the latest");
+        lengthen(&store, 10).await;
+        client.catch_up().await.unwrap();
+        call_back.send(()).unwrap();
+        node.until("it runs the job", |events| {
+            events.iter().any(|event| matches!(event, Event::TaskStarted(..)))
+        })
+        .await;
+        client.catch_up().await.unwrap();
+        let (now, at) = (client.replica().clone(), client.position());
+        let mut view = node.driver.view();
+        view.wait_for(|view| view.position >= at).await.unwrap();
+        assert_eq!(view.borrow().replica, now);
+        let lives = node.events();
+        let lives = lives.iter().filter(|event| matches!(event, Event::Began(..))).count();
+        assert_eq!(lives, 1, "nothing was lost, so nothing begins again");
+    });
+}
