@@ -23,6 +23,8 @@ const EVENTS_MAX: usize = 4_096;
 
 pub(super) struct Printer {
     json: bool,
+    /// Nobody reads any more.
+    is_mute: bool,
     n_wanted: usize,
     n_in: usize,
     was_complete: bool,
@@ -42,7 +44,8 @@ impl Printer {
         }
         let n_left_out = Arc::default();
         let (n_in, was_complete) = (0, false);
-        Printer { json, n_wanted, n_in, was_complete, bar, sender, events, n_left_out }
+        let is_mute = false;
+        Printer { json, is_mute, n_wanted, n_in, was_complete, bar, sender, events, n_left_out }
     }
 
     pub(super) fn greet(&self, url: &str, served: Option<&str>) -> Result<(), Failure> {
@@ -76,7 +79,7 @@ impl Printer {
     /// Waits for an event and prints it.
     pub(super) async fn print(&mut self) -> Result<(), Failure> {
         match self.events.recv().await {
-            Some((at, event)) => self.line(at, event),
+            Some((at, event)) => self.say(at, event),
             // Cannot be: we hold a sender ourselves.
             None => std::future::pending().await,
         }
@@ -85,9 +88,21 @@ impl Printer {
     /// Prints what is left at the end.
     pub(super) fn drain(&mut self) -> Result<(), Failure> {
         while let Ok((at, event)) = self.events.try_recv() {
-            self.line(at, event)?;
+            self.say(at, event)?;
         }
         self.bar.finish_and_clear();
+        Ok(())
+    }
+
+    /// Prints an event. A node goes on when whoever read this has gone: it has a ring to leave.
+    fn say(&mut self, at: u64, event: Event) -> Result<(), Failure> {
+        if self.is_mute {
+            return Ok(());
+        }
+        match self.line(at, event) {
+            Err(Failure::ReaderGone) => self.is_mute = true,
+            printed => printed?,
+        }
         Ok(())
     }
 

@@ -129,6 +129,26 @@ fn a_node_whose_store_is_gone_still_stops_when_it_is_asked_to() {
 }
 
 #[test]
+fn a_node_goes_on_when_nobody_reads_what_it_says() {
+    use std::process::{Command, Stdio};
+    let server = Server::start();
+    let mut node = Command::new(env!("CARGO_BIN_EXE_sardonyx"))
+        .args(["start", "--peers", "3", "--session", "2s", "--json", "--store", server.url()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    let mut out = std::io::BufReader::new(node.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut out, &mut first).unwrap();
+    drop(out);
+    ring_of(server.url(), 3, SOON, |_| true);
+    let pid = node.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert_eq!(node.wait().unwrap().code(), Some(0));
+    ring_of(server.url(), 0, SOON, |_| true);
+}
+
+#[test]
 fn nodes_that_disagree_exit_with_3() {
     let server = Server::start();
     let is_checkpoint = |at: &u64| sardonyx_peer::is_checkpoint(sardonyx_core::Position(*at));
