@@ -30,8 +30,8 @@ pub fn is_checkpoint(position: Position) -> bool {
 /// What came of comparing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Compared {
-    /// We were the first; under this key.
-    First(String),
+    /// We were the first; under this key, and these are gone.
+    First(String, Vec<String>),
     /// Somebody computed the same, or there is nothing to compare with any more.
     Same,
     /// Somebody computed something else.
@@ -45,12 +45,15 @@ pub(super) struct Left {
 }
 
 impl Left {
-    /// The one to be taken away when another is left.
-    pub(super) fn outdated(&mut self) -> Option<String> {
-        if self.keys.len() < KEPT_MAX { None } else { self.keys.pop_front() }
+    /// Those to be taken away when another is left. They are until [`note`](Left::note) says so:
+    /// whoever comes second leaves nothing, and then takes nothing away either.
+    pub(super) fn outdated(&self) -> Vec<String> {
+        let n_outdated = (self.keys.len() + 1).saturating_sub(KEPT_MAX);
+        self.keys.iter().take(n_outdated).cloned().collect()
     }
 
-    pub(super) fn note(&mut self, key: String) {
+    pub(super) fn note(&mut self, key: String, gone: &[String]) {
+        self.keys.retain(|key| !gone.contains(key));
         self.keys.push_back(key);
     }
 }
@@ -62,15 +65,15 @@ pub(super) async fn compare(
     position: Position,
     digest: String,
     who: &str,
-    outdated: Option<String>,
+    outdated: Vec<String>,
 ) -> Result<Compared> {
     let key = format!("digest/{:020}", position.0);
     let value = Bytes::from(format!("{digest} {who}"));
     let mut then = vec![Write::Lease(key.clone(), value)];
-    then.extend(outdated.map(Write::Delete));
+    then.extend(outdated.iter().cloned().map(Write::Delete));
     let txn = Txn { when: vec![Condition::Absent(key.clone())], then };
     if let Committed::Done(_) = session.commit(&txn).await? {
-        return Ok(Compared::First(key));
+        return Ok(Compared::First(key, outdated));
     }
     let items = store.items(&key).await?;
     let Some(item) = items.into_iter().find(|item| item.key == key) else {
@@ -98,5 +101,25 @@ mod tests {
             let n = (0..100_000).filter(|at| is_checkpoint(Position(at * step))).count();
             assert!((350..430).contains(&n), "{n} of 100,000 with steps of {step}");
         }
+    }
+
+    #[test]
+    fn the_newest_few_are_kept_whoever_was_first_in_between() {
+        let mut left = Left::default();
+        for number in 0..20 {
+            let gone = left.outdated();
+            // Every third time somebody else was first.
+            if number % 3 > 0 {
+                left.note(format!("{number}"), &gone);
+            }
+            assert!(left.keys.len() <= KEPT_MAX);
+        }
+        assert_eq!(left.keys, ["14", "16", "17", "19"]);
+        // Two at once take the same one away; the next one makes up for it.
+        let gone = left.outdated();
+        left.note("a".into(), &gone);
+        left.note("b".into(), &gone);
+        assert_eq!(left.keys.len(), KEPT_MAX + 1);
+        assert_eq!(left.outdated().len(), 2);
     }
 }

@@ -254,7 +254,7 @@ impl Life {
             Heard::Started(peer, task) => self.tell(&Event::TaskStarted(peer, task)),
             Heard::Stopped(peer, task) => self.tell(&Event::TaskStopped(peer, task)),
             Heard::Stuck(peer, task) => return Err(Ending::Fatal(Fatal::Stuck(peer, task))),
-            Heard::Compared(Compared::First(key)) => self.left.note(key),
+            Heard::Compared(Compared::First(key, gone)) => self.left.note(key, &gone),
             Heard::Compared(Compared::Same) => {}
             Heard::Compared(Compared::Other { position, ours, theirs, who }) => {
                 return Err(Ending::Fatal(Fatal::Diverged { position, ours, theirs, who }));

@@ -104,7 +104,8 @@ fn nodes_that_agree_go_on_and_leave_few_digests_behind() {
                 .unwrap();
         }
         let n_digests = store.items("digest/").await.unwrap().len();
-        assert!((1..=8).contains(&n_digests), "{n_digests} digests");
+        // Four each, and one more while two comparisons are under way.
+        assert!((1..=10).contains(&n_digests), "{n_digests} digests");
     });
 }
 
