@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sardonyx_core::{
-    Command, Entry, Peer, PeerId, Position, Replica, apply,
-    command::VolunteerForTask,
+    Command, Entry, JobId, Outcome, Peer, PeerId, Position, Replica, apply,
+    command::{JobText, VolunteerForTask},
     effect,
     peer::{self, Standing},
     replica::job::Assignment,
@@ -23,6 +23,9 @@ pub struct Node {
     position: Option<Position>,
     /// Who of ours watches whom. The store is asked once, however many of ours want to know.
     watching: BTreeMap<PeerId, BTreeSet<PeerId>>,
+    /// What the unfinished jobs are, as far as they were submitted since we began to read. Those
+    /// of before are kept beside the origin.
+    jobs: BTreeMap<JobId, JobText>,
 }
 
 /// Something that happened to a node.
@@ -87,7 +90,14 @@ impl Node {
             replica: Replica::new(),
             position: None,
             watching: BTreeMap::new(),
+            jobs: BTreeMap::new(),
         }
+    }
+
+    /// The unfinished jobs that were submitted since this node began to read, as they were
+    /// written. The replica keeps only what sharing out peers needs.
+    pub fn jobs(&self) -> &BTreeMap<JobId, JobText> {
+        &self.jobs
     }
 
     /// The cluster as this node knows it.
@@ -122,8 +132,9 @@ impl Node {
             Input::Entries(entries) if entries.len() >= BULK_MIN => {
                 let old = self.replica.clone();
                 for entry in &entries {
-                    _ = self.replica.play(entry);
+                    let outcome = self.replica.play(entry);
                     self.position = Some(entry.position);
+                    self.keep_job(entry, &outcome);
                 }
                 self.jumped(&old, &mut output);
             }
@@ -133,6 +144,8 @@ impl Node {
             Input::Origin(position, replica) => {
                 let old = std::mem::replace(&mut self.replica, replica);
                 self.position = Some(position);
+                let replica = &self.replica;
+                self.jobs.retain(|job, _| replica.job(job).is_some_and(|job| job.is_live()));
                 self.jumped(&old, &mut output);
             }
             Input::PulseGone(gone) => {
@@ -172,9 +185,39 @@ impl Node {
         let (new, outcome) = apply(&self.replica, entry);
         let old = std::mem::replace(&mut self.replica, new.clone());
         self.position = Some(entry.position);
+        self.keep_job(entry, &outcome);
         for id in self.ids() {
             let played = peer::Input::Played { entry, outcome: &outcome, old: &old, new: &new };
             self.step_one(&id, played, output);
+        }
+    }
+
+    /// Keeps what a new job is, and forgets it when the job is over.
+    fn keep_job(&mut self, entry: &Entry, outcome: &Outcome) {
+        if outcome.is_err() {
+            return;
+        }
+        let ended = match &entry.command {
+            Command::SubmitJob(it) => {
+                self.jobs.insert(it.id.clone(), it.job.clone());
+                return;
+            }
+            Command::KillJob(it) => &it.job,
+            Command::CompleteTask(it) => &it.job,
+            Command::ConfigureCluster(_)
+            | Command::PrepareJoinCluster(_)
+            | Command::NotifyJoinCluster(_)
+            | Command::NotifyWatchers(_)
+            | Command::AcceptJoinCluster(_)
+            | Command::AbortJoinCluster(_)
+            | Command::LeaveCluster(_)
+            | Command::PeerGc(_)
+            | Command::VolunteerForTask(_)
+            | Command::SealTask(_)
+            | Command::Gc(_) => return,
+        };
+        if !self.replica.job(ended).is_some_and(|job| job.is_live()) {
+            self.jobs.remove(ended);
         }
     }
 

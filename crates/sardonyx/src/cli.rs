@@ -4,19 +4,28 @@ mod bench;
 mod bench_ids;
 mod bench_ids_service;
 mod bench_log;
+mod bench_node;
 mod bench_replica;
 mod bench_schedule;
 mod bench_store;
 mod bench_store_limits;
+mod cluster;
 mod completions;
 mod diff;
 mod failure;
+mod gc;
 mod ids;
 mod ids_serve;
+mod jobs;
+mod kill;
 mod log;
+mod peers;
 mod replay;
 mod replica;
+mod start;
+mod start_events;
 mod store;
+mod submit;
 
 use std::process::ExitCode;
 
@@ -33,6 +42,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Subcommands {
+    Start(start::Start),
+    Peers(peers::Peers),
+    Submit(submit::Submit),
+    Jobs(jobs::Jobs),
+    Kill(kill::Kill),
+    Gc(gc::Gc),
     Replay(replay::Replay),
     Log(log::Log),
     Replica(replica::Replica),
@@ -46,6 +61,12 @@ enum Subcommands {
 /// Runs the program with the arguments of this process.
 pub(crate) fn run() -> ExitCode {
     let result = match Cli::parse().command {
+        Subcommands::Start(it) => it.run(),
+        Subcommands::Peers(it) => it.run(),
+        Subcommands::Submit(it) => it.run(),
+        Subcommands::Jobs(it) => it.run(),
+        Subcommands::Kill(it) => it.run(),
+        Subcommands::Gc(it) => it.run(),
         Subcommands::Replay(it) => it.run(),
         Subcommands::Log(it) => it.run(),
         Subcommands::Replica(it) => it.run(),
@@ -67,6 +88,18 @@ fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Fail
     runtime.map_err(Failure::world)?.block_on(work)
 }
 
+/// Returns when somebody wants this process to end.
+async fn stopped() -> Result<(), Failure> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}
+
 /// Opens a store to look into it: one that is not there is a mistake, not a new one.
 async fn open_existing(url: &str) -> Result<sardonyx_store::Store, Failure> {
     if let sardonyx_store::Location::Embedded(dir) = sardonyx_store::Location::parse(url)?
@@ -81,4 +114,19 @@ async fn open_existing(url: &str) -> Result<sardonyx_store::Store, Failure> {
 async fn open_store(url: &str) -> Result<sardonyx_store::Store, Failure> {
     let options = sardonyx_store::Options { patience: std::time::Duration::from_secs(5) };
     Ok(sardonyx_store::Store::open(url, options).await?)
+}
+
+/// After so much silence a log is read to its end, wherever the store says that it ends: its last
+/// entries may be copies of earlier ones, which nobody is handed.
+const SILENCE: std::time::Duration = std::time::Duration::from_secs(3);
+
+/// What comes next in a log that is read to its present end; nothing when it is silent.
+async fn next_batch(
+    subscription: &mut sardonyx_store::Subscription,
+    batch: &mut Vec<sardonyx_store::Delivery>,
+) -> Result<(), Failure> {
+    match tokio::time::timeout(SILENCE, subscription.next_batch(batch)).await {
+        Ok(read) => Ok(read?),
+        Err(_) => Ok(()),
+    }
 }

@@ -9,6 +9,8 @@ pub(crate) enum Failure {
     Input(String),
     /// The world did not play along: exit code 1; trying again may help.
     World(String),
+    /// Two nodes disagree about the cluster: exit code 3, and a person has to look.
+    Diverged(String),
     /// Whoever read our output has gone away, which is how `head` ends a pipe: no failure at all.
     ReaderGone,
 }
@@ -26,6 +28,7 @@ impl Failure {
         let (why, code) = match self {
             Failure::Input(why) => (why, 2),
             Failure::World(why) => (why, 1),
+            Failure::Diverged(why) => (why, 3),
             Failure::ReaderGone => return ExitCode::SUCCESS,
         };
         eprintln!("sardonyx: {why}");
@@ -52,6 +55,18 @@ impl From<sardonyx_store::Error> for Failure {
             Error::Unavailable(_) | Error::SessionLost(_) | Error::Corrupt(_) => {
                 Failure::world(error)
             }
+        }
+    }
+}
+
+/// A node that stops for good says why.
+impl From<sardonyx_peer::Fatal> for Failure {
+    fn from(fatal: sardonyx_peer::Fatal) -> Failure {
+        use sardonyx_peer::Fatal;
+        match fatal {
+            Fatal::Diverged { .. } => Failure::Diverged(fatal.to_string()),
+            Fatal::Store(why) => why.into(),
+            Fatal::Stuck(..) => Failure::world(fatal),
         }
     }
 }

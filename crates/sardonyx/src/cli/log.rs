@@ -6,7 +6,7 @@ use clap::Args;
 use sardonyx_core::{Entry, Position, wire};
 use sardonyx_store::{Delivery, Start, Store};
 
-use super::{Failure, open_existing};
+use super::{Failure, next_batch, open_existing};
 
 /// Show the entries of a log.
 #[derive(Args)]
@@ -52,7 +52,13 @@ impl Log {
         let mut subscription = store.subscribe(Start::Origin);
         let mut batch = Vec::new();
         loop {
-            subscription.next_batch(&mut batch).await?;
+            match self.follow {
+                true => subscription.next_batch(&mut batch).await?,
+                false => next_batch(&mut subscription, &mut batch).await?,
+            }
+            if batch.is_empty() {
+                return Ok(out.flush()?);
+            }
             for delivery in batch.drain(..) {
                 let at = self.line(&mut out, delivery)?;
                 if end.flatten().is_some_and(|end| at >= end) {

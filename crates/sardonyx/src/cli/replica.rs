@@ -6,7 +6,7 @@ use clap::Args;
 use sardonyx_core::{Entry, Position, Replica as Cluster, wire};
 use sardonyx_store::{Delivery, Start, Store};
 
-use super::{Failure, open_existing};
+use super::{Failure, next_batch, open_existing};
 
 /// Show the cluster as a value, now or at any position that the log still has.
 #[derive(Args)]
@@ -70,7 +70,10 @@ pub(super) async fn replica_at(
     let mut subscription = store.subscribe(Start::Origin);
     let mut batch = Vec::new();
     loop {
-        subscription.next_batch(&mut batch).await?;
+        next_batch(&mut subscription, &mut batch).await?;
+        if batch.is_empty() {
+            return Ok((position, replica));
+        }
         for delivery in batch.drain(..) {
             let (next, command) = match delivery {
                 Delivery::Origin(origin) => {

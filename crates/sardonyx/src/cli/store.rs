@@ -3,13 +3,13 @@
 use std::{
     io::{self, Write},
     net::SocketAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use clap::{Args, Subcommand};
 use sardonyx_store::{Location, Secret, Serving, check};
 
-use super::Failure;
+use super::{Failure, stopped};
 
 /// Serve or check an embedded store.
 #[derive(Args)]
@@ -79,18 +79,18 @@ impl Store {
     }
 }
 
+/// The token that clients must show.
+pub(super) fn read_token(path: &Path) -> Result<Secret, Failure> {
+    let read = std::fs::read_to_string(path);
+    let token = read.map_err(|why| Failure::input(format!("{}: {why}", path.display())))?;
+    Ok(Secret::new(token.trim_end_matches(['\r', '\n'])))
+}
+
 fn serve(url: &str, listen: SocketAddr, token_file: Option<PathBuf>) -> Result<(), Failure> {
     let Location::Embedded(dir) = Location::parse(url)? else {
         return Err(Failure::input(format!("{url} is not in a directory: write embedded:DIR")));
     };
-    let secret = match token_file {
-        Some(path) => {
-            let read = std::fs::read_to_string(&path);
-            let token = read.map_err(|why| Failure::input(format!("{}: {why}", path.display())))?;
-            Some(Secret::new(token.trim_end_matches(['\r', '\n'])))
-        }
-        None => None,
-    };
+    let secret = token_file.map(|path| read_token(&path)).transpose()?;
     super::block_on(async {
         let listener = tokio::net::TcpListener::bind(listen).await;
         let listener = listener.map_err(|why| Failure::world(format!("{listen}: {why}")))?;
@@ -100,16 +100,4 @@ fn serve(url: &str, listen: SocketAddr, token_file: Option<PathBuf>) -> Result<(
         serving.stop().await;
         Ok(())
     })
-}
-
-/// Returns when somebody wants this process to end.
-async fn stopped() -> Result<(), Failure> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    Ok(())
 }

@@ -3,6 +3,9 @@
 // A test that cannot go on says so by panicking.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, unreachable_pub)]
 
+mod clients;
 mod jobs;
+mod node;
+mod nodes;
 mod program;
 mod replay;

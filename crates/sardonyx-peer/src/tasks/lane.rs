@@ -1,0 +1,198 @@
+//! One lane for each peer that has work: the old task is stopped before the new one starts, and
+//! the loop of the node waits for neither.
+//!
+//! The loop says what it wants now, not what to do next. A lane that was busy stopping something
+//! goes straight to the newest wish, so nothing piles up.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use sardonyx_core::{PeerId, command::JobText, replica::job::Assignment};
+use sardonyx_store::Store;
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
+
+use super::{Reports, Task, Tasks, Work};
+use crate::{
+    driver::{Config, Heard},
+    trim,
+};
+
+/// What a peer should be running.
+#[derive(Clone, Debug, Default)]
+struct Wish {
+    task: Option<(Assignment, Option<JobText>)>,
+    may_seal: bool,
+}
+
+/// The lanes of one life of a node.
+pub(crate) struct Lanes {
+    tasks: Arc<dyn Tasks>,
+    stop_max: Duration,
+    store: Store,
+    heard: mpsc::Sender<Heard>,
+    lanes: BTreeMap<PeerId, watch::Sender<Wish>>,
+    running: JoinSet<()>,
+}
+
+impl Lanes {
+    pub(crate) fn new(config: &Config, store: Store, heard: mpsc::Sender<Heard>) -> Lanes {
+        let (tasks, stop_max) = (Arc::clone(&config.tasks), config.task_stop_max);
+        Lanes { tasks, stop_max, store, heard, lanes: BTreeMap::new(), running: JoinSet::new() }
+    }
+
+    /// `peer` is to run this. A job that was submitted before we began to read is looked up.
+    pub(crate) fn start(&mut self, peer: &PeerId, task: Assignment, job: Option<JobText>) {
+        let wish = Wish { task: Some((task, job)), may_seal: false };
+        match self.lanes.get(peer) {
+            Some(lane) => drop(lane.send_replace(wish)),
+            None => self.open(peer, wish),
+        }
+    }
+
+    /// `peer` may seal what it runs.
+    pub(crate) fn seal(&mut self, peer: &PeerId, task: &Assignment) {
+        if let Some(lane) = self.lanes.get(peer) {
+            lane.send_modify(|wish| {
+                wish.may_seal |= wish.task.as_ref().is_some_and(|(wanted, _)| wanted == task);
+            });
+        }
+    }
+
+    /// `peer` is to run nothing for now. Its lane stays: what it runs next starts after this has
+    /// stopped.
+    pub(crate) fn rest(&mut self, peer: &PeerId) {
+        if let Some(lane) = self.lanes.get(peer) {
+            lane.send_replace(Wish::default());
+        }
+    }
+
+    /// `peer` is to run nothing ever again. Its lane ends when it has stopped.
+    pub(crate) fn stop(&mut self, peer: &PeerId) {
+        if let Some(lane) = self.lanes.remove(peer) {
+            lane.send_replace(Wish::default());
+        }
+    }
+
+    /// Whether `peer` is to run exactly this.
+    pub(crate) fn is_on(&self, peer: &PeerId, task: &Assignment) -> bool {
+        let lane = self.lanes.get(peer);
+        lane.is_some_and(|lane| lane.borrow().task.as_ref().is_some_and(|(it, _)| it == task))
+    }
+
+    /// Stops everything, and says whether everything did.
+    pub(crate) async fn end(&mut self) -> bool {
+        for (_, lane) in std::mem::take(&mut self.lanes) {
+            lane.send_replace(Wish::default());
+        }
+        // A little longer than each of them waits, so that they can say what is stuck.
+        let all = async { while self.running.join_next().await.is_some() {} };
+        tokio::time::timeout(self.stop_max + Duration::from_secs(1), all).await.is_ok()
+    }
+
+    fn open(&mut self, peer: &PeerId, wish: Wish) {
+        while self.running.try_join_next().is_some() {}
+        let (sender, wishes) = watch::channel(wish);
+        self.lanes.insert(peer.clone(), sender);
+        let lane = Lane {
+            peer: peer.clone(),
+            tasks: Arc::clone(&self.tasks),
+            stop_max: self.stop_max,
+            store: self.store.clone(),
+            heard: self.heard.clone(),
+            running: None,
+        };
+        self.running.spawn(lane.run(wishes));
+    }
+}
+
+struct Running {
+    assignment: Assignment,
+    task: Box<dyn Task>,
+    is_sealing: bool,
+}
+
+struct Lane {
+    peer: PeerId,
+    tasks: Arc<dyn Tasks>,
+    stop_max: Duration,
+    store: Store,
+    heard: mpsc::Sender<Heard>,
+    running: Option<Running>,
+}
+
+impl Lane {
+    async fn run(mut self, mut wishes: watch::Receiver<Wish>) {
+        loop {
+            let wish = wishes.borrow_and_update().clone();
+            let wanted = wish.task.as_ref().map(|(task, _)| task);
+            if self.running.as_ref().map(|it| &it.assignment) != wanted {
+                if !self.stop().await {
+                    return;
+                }
+                if let Some((task, job)) = wish.task {
+                    // A newer wish, or the end, need not wait for this one to begin.
+                    tokio::select! {
+                        () = self.start(task, job) => {}
+                        changed = wishes.changed() => match changed {
+                            Ok(()) => continue,
+                            Err(_) => return,
+                        },
+                    }
+                }
+            }
+            if let Some(running) =
+                self.running.as_mut().filter(|it| wish.may_seal && !it.is_sealing)
+            {
+                running.is_sealing = true;
+                running.task.seal().await;
+            }
+            if wishes.changed().await.is_err() {
+                self.stop().await;
+                return;
+            }
+        }
+    }
+
+    async fn start(&mut self, assignment: Assignment, job: Option<JobText>) {
+        let reports = Reports {
+            peer: self.peer.clone(),
+            assignment: assignment.clone(),
+            heard: self.heard.clone(),
+        };
+        let job = match job {
+            Some(job) => Some(job),
+            None => trim::job_text(&self.store, &assignment.job).await,
+        };
+        // Gone means that the job is over, and that we are about to read so.
+        let Some(job) = job else { return };
+        let work = Work { peer: self.peer.clone(), assignment: assignment.clone(), job };
+        match self.tasks.start(work, reports.clone()).await {
+            Ok(task) => {
+                self.running =
+                    Some(Running { assignment: assignment.clone(), task, is_sealing: false });
+                self.tell(Heard::Started(self.peer.clone(), assignment)).await;
+            }
+            Err(why) => reports.failed(why).await,
+        }
+    }
+
+    /// Stops what runs. False: it did not stop.
+    async fn stop(&mut self) -> bool {
+        let Some(Running { assignment, task, .. }) = self.running.take() else { return true };
+        let stopped = tokio::time::timeout(self.stop_max, task.stop()).await.is_ok();
+        match stopped {
+            true => self.tell(Heard::Stopped(self.peer.clone(), assignment)).await,
+            // Must be heard, however long it takes: this process is not to go on.
+            false => drop(self.heard.send(Heard::Stuck(self.peer.clone(), assignment)).await),
+        }
+        stopped
+    }
+
+    async fn tell(&mut self, heard: Heard) {
+        // While everything ends nobody listens any more; the end itself is noticed by joining.
+        let patience = Duration::from_secs(1);
+        let _ = tokio::time::timeout(patience, self.heard.send(heard)).await;
+    }
+}

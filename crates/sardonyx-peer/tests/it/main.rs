@@ -1,0 +1,11 @@
+//! Nodes on a store in memory: everything real but the disk and the network.
+
+// A test that cannot go on says so by panicking.
+#![allow(clippy::unwrap_used, clippy::expect_used, unreachable_pub)]
+
+mod disturbed;
+mod jobs;
+mod lives;
+mod rings;
+mod trimming;
+mod world;

@@ -1,0 +1,167 @@
+//! `sardonyx start`: a node.
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use clap::Args;
+use sardonyx_core::{JobScheduler, JoinProtocol, command::ConfigureCluster};
+use sardonyx_peer::{Config, Driver, WaitTasks, job};
+use sardonyx_store::{Location, Options, Serving, Store};
+
+use super::{Failure, cluster::At, start_events::Printer, stopped, store::read_token};
+
+/// The longest a store is asked again before a life is given up.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Start a node: a process with so many virtual peers, which join the cluster's ring and run tasks.
+#[derive(Args)]
+#[command(after_help = "\
+It runs until SIGTERM or Ctrl-C, and then leaves the ring first; a second signal ends it at once.
+When its session is lost (a pause, a partition) it stops its tasks and comes back under new ids.
+
+Examples:
+  sardonyx start --peers 4 --listen 127.0.0.1:7440       one machine, and others may look
+  sardonyx start --peers 8 --store sardonyx://127.0.0.1:7440
+  sardonyx start --peers 8 --store etcd://10.0.0.1:2379 --cluster prod
+
+Exit codes: 0 it was stopped, 1 the world did not play along, 2 what was given is wrong, 3 another
+node computed another cluster from the same log.")]
+pub(crate) struct Start {
+    /// How many virtual peers.
+    #[arg(long, short = 'p', value_name = "K", default_value_t = 1)]
+    peers: u32,
+
+    #[command(flatten)]
+    at: At,
+
+    /// With embedded:DIR, serve the store to other processes here: sardonyx://HOST:PORT
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<SocketAddr>,
+
+    /// A file whose content those must show; needed beyond loopback.
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    token_file: Option<PathBuf>,
+
+    /// How long peers live without a sign of life.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = job::duration)]
+    session: Duration,
+
+    /// How long leaving may take.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = job::duration)]
+    leave: Duration,
+
+    /// Trim the log by itself when it has so many entries; 0 leaves that to `sardonyx gc`.
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    trim_after: u64,
+
+    /// How peers join a cluster that has none yet.
+    #[arg(long, value_name = "PROTOCOL", value_parser = named::<JoinProtocol>)]
+    join: Option<JoinProtocol>,
+
+    /// How peers are shared out among jobs, in a cluster that has no peers yet.
+    #[arg(long, value_name = "NAME", value_parser = named::<JobScheduler>)]
+    job_scheduler: Option<JobScheduler>,
+
+    /// Print what happens as JSON, one object a line.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads a name as it stands in the log.
+fn named<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_value(text.into()).map_err(|why| why.to_string())
+}
+
+impl Start {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        if self.peers == 0 {
+            return Err(Failure::input("--peers 0: a node has at least one peer"));
+        }
+        super::block_on(async {
+            let (store, serving) = self.open().await?;
+            let ended = self.node(&store, serving.as_ref()).await;
+            // The node's handles are gone by now, so this waits for the files only.
+            store.close().await;
+            if let Some(serving) = serving {
+                serving.stop().await;
+            }
+            ended
+        })
+    }
+
+    /// Opens the store. One that others are to use as well is used as they use it.
+    async fn open(&self) -> Result<(Store, Option<Serving>), Failure> {
+        let url = self.at.url()?;
+        let options = Options { patience: PATIENCE };
+        let Some(listen) = self.listen else {
+            return Ok((Store::open(&url, options).await?, None));
+        };
+        let Location::Embedded(dir) = Location::parse(&url)? else {
+            let why = format!("--listen serves a directory, and {url} is none: leave it out");
+            return Err(Failure::input(why));
+        };
+        let secret = self.token_file.as_ref().map(|path| read_token(path)).transpose()?;
+        let listener = tokio::net::TcpListener::bind(listen).await;
+        let listener = listener.map_err(|why| Failure::world(format!("{listen}: {why}")))?;
+        let serving = Serving::start(&dir, listener, secret).await?;
+        let mut address = serving.address();
+        if address.ip().is_unspecified() {
+            address.set_ip(match address {
+                SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+                SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        let token = self.token_file.as_ref().map(|path| format!("?token-file={}", path.display()));
+        let url = format!("sardonyx://{address}{}", token.unwrap_or_default());
+        Ok((Store::open(&url, options).await?, Some(serving)))
+    }
+
+    fn config(&self, store: &Store, printer: &Printer) -> Config {
+        let (join_protocol, job_scheduler) = (self.join, self.job_scheduler);
+        let settings = ConfigureCluster { join_protocol, job_scheduler, ..Default::default() };
+        let is_set = join_protocol.is_some() || job_scheduler.is_some();
+        Config {
+            n_peers: self.peers as usize,
+            session_timeout: self.session,
+            leave_max: self.leave,
+            trim_after: Some(self.trim_after).filter(|n| *n > 0),
+            settings: is_set.then_some(settings),
+            label: label(),
+            watcher: printer.watcher(),
+            ..Config::new(Arc::new(WaitTasks::new(store)))
+        }
+    }
+
+    async fn node(&self, store: &Store, serving: Option<&Serving>) -> Result<(), Failure> {
+        let mut printer = Printer::new(self.json, self.peers as usize);
+        let served = serving.map(|serving| format!("sardonyx://{}", serving.address()));
+        printer.greet(&self.at.url()?, served.as_deref())?;
+        let mut driver = Driver::start(store, self.config(store, &printer));
+        let mut is_leaving = false;
+        // Kept across turns: a signal that comes while something is printed counts as well.
+        let mut signal = Box::pin(stopped());
+        loop {
+            tokio::select! {
+                ended = driver.ended() => {
+                    printer.drain()?;
+                    return Ok(ended?);
+                }
+                printed = printer.print() => printed?,
+                asked = &mut signal => {
+                    asked?;
+                    signal = Box::pin(stopped());
+                    if is_leaving {
+                        return Err(Failure::world("stopped before it had left the ring"));
+                    }
+                    is_leaving = true;
+                    driver.stop();
+                }
+            }
+        }
+    }
+}
+
+/// Who this is, for people.
+fn label() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{} pid {}", host.trim(), std::process::id()).trim_start().to_owned()
+}
