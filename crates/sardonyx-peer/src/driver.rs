@@ -15,7 +15,7 @@ mod timers;
 mod vigil;
 mod watches;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
 use sardonyx_core::{
     Command, PeerId, Position, Replica, command::ConfigureCluster, peer::BackOff,
@@ -60,6 +60,8 @@ pub struct Config {
     pub tasks: Arc<dyn Tasks>,
     /// Evenly drawn numbers, which spread back-offs.
     pub random: Arc<dyn Fn() -> u32 + Send + Sync>,
+    /// Names each life: something that nobody else is ever called. It may take its time.
+    pub namer: Namer,
     /// Hears what happens, for people who look. Called from the loop: must not wait.
     pub watcher: Arc<dyn Fn(&Event) + Send + Sync>,
 }
@@ -85,14 +87,21 @@ impl Config {
             label: format!("pid {}", std::process::id()),
             tasks,
             random: Arc::new(|| random_u64().unwrap_or_default() as u32),
+            namer: Arc::new(|| Box::pin(std::future::ready(fresh_name()))),
             watcher: Arc::new(|_| {}),
         }
     }
 }
 
+/// Makes a name that nobody else has.
+pub type Namer =
+    Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<String>> + Send>> + Send + Sync>;
+
 /// What happens in a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
+    /// A life cannot begin yet, and why.
+    Waiting(String),
     /// A life begins: its name, and the session's timeout.
     Began(String, Duration),
     /// The log was played up to here; it ended at the second when reading began.

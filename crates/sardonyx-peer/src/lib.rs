@@ -26,8 +26,8 @@ mod trim;
 
 pub use client::{Client, Said};
 pub use driver::{
-    CHECKPOINT_EVERY, Config, Driver, Event, Fatal, INBOX_MAX, OUTBOX_MAX, TASK_STOP_MAX, View,
-    fresh_name, is_checkpoint,
+    CHECKPOINT_EVERY, Config, Driver, Event, Fatal, INBOX_MAX, Namer, OUTBOX_MAX, TASK_STOP_MAX,
+    View, fresh_name, is_checkpoint,
 };
 pub use node::{BULK_MIN, Effect, Input, Node, Output};
 pub use tasks::{Reports, Task, Tasks, WaitTasks, Work};

@@ -24,6 +24,7 @@ mod replay;
 mod replica;
 mod start;
 mod start_events;
+mod start_number;
 mod store;
 mod submit;
 

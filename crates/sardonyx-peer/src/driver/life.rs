@@ -28,7 +28,7 @@ use super::{
     Config, Ending, Event, Fatal, View,
     agree::{self, Compared, Left, is_checkpoint},
     boarding::Boarding,
-    fresh_name, is_caught_up,
+    is_caught_up,
     log_size::LogSize,
     outbox::Outbox,
     timers::Timers,
@@ -135,7 +135,7 @@ impl Life {
         config: Arc<Config>,
         show: Arc<watch::Sender<View>>,
     ) -> Result<Life, Ending> {
-        let name = fresh_name()?;
+        let name = (config.namer)().await?;
         let session = Arc::new(store.session(config.session_timeout).await?);
         (config.watcher)(&Event::Began(name.clone(), session.timeout()));
         let (heard, inbox) = mpsc::channel(INBOX_MAX);

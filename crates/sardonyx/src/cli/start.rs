@@ -7,7 +7,9 @@ use sardonyx_core::{JobScheduler, JoinProtocol, command::ConfigureCluster};
 use sardonyx_peer::{Config, Driver, WaitTasks, job};
 use sardonyx_store::{Location, Options, Serving, Store};
 
-use super::{Failure, cluster::At, start_events::Printer, stopped, store::read_token};
+use super::{
+    Failure, cluster::At, start_events::Printer, start_number::Number, stopped, store::read_token,
+};
 
 /// The longest a store is asked again before a life is given up.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -115,7 +117,7 @@ impl Start {
         Ok((Store::open(&url, options).await?, Some(serving)))
     }
 
-    fn config(&self, store: &Store, printer: &Printer) -> Config {
+    fn config(&self, store: &Store, number: &Number, printer: &Printer) -> Config {
         let (join_protocol, job_scheduler) = (self.join, self.job_scheduler);
         let settings = ConfigureCluster { join_protocol, job_scheduler, ..Default::default() };
         let is_set = join_protocol.is_some() || job_scheduler.is_some();
@@ -126,6 +128,7 @@ impl Start {
             trim_after: Some(self.trim_after).filter(|n| *n > 0),
             settings: is_set.then_some(settings),
             label: label(),
+            namer: number.namer(printer.watcher()),
             watcher: printer.watcher(),
             ..Config::new(Arc::new(WaitTasks::new(store)))
         }
@@ -135,7 +138,19 @@ impl Start {
         let mut printer = Printer::new(self.json, self.peers as usize);
         let served = serving.map(|serving| format!("sardonyx://{}", serving.address()));
         printer.greet(&self.at.url()?, served.as_deref())?;
-        let mut driver = Driver::start(store, self.config(store, &printer));
+        let number = Number::ask(store, label())?;
+        let ended = self.drive(store, &number, &mut printer).await;
+        number.leave().await;
+        ended
+    }
+
+    async fn drive(
+        &self,
+        store: &Store,
+        number: &Number,
+        printer: &mut Printer,
+    ) -> Result<(), Failure> {
+        let mut driver = Driver::start(store, self.config(store, number, printer));
         let mut is_leaving = false;
         // Kept across turns: a signal that comes while something is printed counts as well.
         let mut signal = Box::pin(stopped());

@@ -131,6 +131,7 @@ impl Printer {
     /// A line for a person; nothing for what only moves the progress bar.
     fn as_text(&mut self, event: Event) -> Option<String> {
         Some(match event {
+            Event::Waiting(why) => format!("waiting: {why}"),
             Event::Began(life, timeout) => {
                 (self.n_in, self.was_complete) = (0, false);
                 format!("as {life}, which is gone {timeout:?} after its last sign of life")
@@ -176,6 +177,7 @@ fn as_json(event: Event) -> Value {
         json!({"event": name, "peer": peer, "job": job, "task": task, "epoch": since})
     };
     match event {
+        Event::Waiting(why) => json!({"event": "waiting", "why": why}),
         Event::Began(life, timeout) => {
             json!({"event": "began", "node": life, "session-ms": timeout.as_millis() as u64})
         }

@@ -199,3 +199,20 @@ fn a_log_that_ends_with_a_copy_is_read_to_its_end() {
     let peers = sardonyx(&["peers", "--store", &url], "");
     assert!(peers.stdout.starts_with("1 peers in one ring"), "{}", peers.stdout);
 }
+
+/// What a node is called is an id that it made with its worker number.
+#[test]
+fn a_nodes_name_says_which_number_made_it() {
+    let server = Server::start();
+    let url = server.url();
+    let mut node = Node::start(&["--peers", "1", "--store", url]);
+    ring_of(url, 1, SOON, |_| true);
+    let workers = || json(&sardonyx(&["ids", "workers", "--json", "--store", url], ""));
+    assert_eq!(workers()["state"], "held");
+    let name = node.life().unwrap();
+    let parts = json(&sardonyx(&["ids", "decode", "--form", "base32", &name], ""));
+    assert_eq!(parts["worker"], workers()["number"]);
+    node.signal("TERM");
+    assert_eq!(node.wait(), Some(0));
+    assert_eq!(workers()["state"], "free", "it is given back at once");
+}
