@@ -15,6 +15,7 @@ use crate::{
     },
     effect::{Effect, effects},
     id::{PeerId, Position},
+    mutant::{self, Mutant},
     reaction::{Response, owed, respond},
     replica::Replica,
 };
@@ -29,6 +30,7 @@ pub struct Peer {
     gc_every: Option<u32>,
     standing: Standing,
     attempts: u32,
+    looks: u32,
     held: Vec<Command>,
 }
 
@@ -41,7 +43,7 @@ pub enum Standing {
     Joining,
     /// It has given a join up and waits to see that in the log.
     Aborting,
-    /// It waits before it asks again.
+    /// It waits before it asks, for the first time or again.
     BackingOff,
     /// It is in.
     Member,
@@ -54,6 +56,9 @@ pub enum Standing {
 pub enum Input<'a> {
     /// The shell has registered the peer's pulse: ask to join.
     Start,
+    /// The shell has registered the peer's pulse, but others of its node are asking already: wait
+    /// for a while first, and then look before asking.
+    StartLater,
     /// The log was played by one entry.
     Played {
         /// The entry.
@@ -67,6 +72,9 @@ pub enum Input<'a> {
     },
     /// The log was played by many entries at once, or an origin was taken.
     Jumped {
+        /// Whether something about the peer's own join may lie in what was jumped over: known of
+        /// entries, never of an origin.
+        heard: bool,
         /// The cluster on which the peer last acted.
         old: &'a Replica,
         /// The cluster now.
@@ -107,7 +115,7 @@ impl Peer {
     /// After every `gc_every` failed attempts it has everybody's pulse checked (`peer-gc`); `None`
     /// leaves that to operators.
     pub fn new(id: PeerId, gc_every: Option<u32>) -> Peer {
-        Peer { id, gc_every, standing: Standing::New, attempts: 0, held: Vec::new() }
+        Peer { id, gc_every, standing: Standing::New, attempts: 0, looks: 0, held: Vec::new() }
     }
 
     /// Its id.
@@ -132,16 +140,21 @@ impl Peer {
         }
         match input {
             Input::Start => self.ask(),
+            Input::StartLater => {
+                self.standing = Standing::BackingOff;
+                Output { effects: Vec::from([Effect::BackOff]), ..Output::default() }
+            }
             Input::Played { entry, outcome, old, new } => {
                 let response = respond(entry, outcome, old, new, &self.id);
                 self.follow(response, new)
             }
-            Input::Jumped { old, new } => {
-                if self.standing == Standing::Aborting {
+            Input::Jumped { .. } if mutant::is_on(Mutant::NoReconcile) => Output::default(),
+            Input::Jumped { heard, old, new } => {
+                if self.standing == Standing::Aborting && heard {
                     // Our abort may lie behind us, unseen. Saying it twice is harmless.
                     self.standing = Standing::Joining;
                 }
-                let response = self.catch_up(old, new);
+                let response = self.catch_up(heard, old, new);
                 self.follow(response, new)
             }
             Input::PulseGone { peer, replica } => {
@@ -151,11 +164,27 @@ impl Peer {
             }
             Input::TimerFired { replica } => {
                 let is_out = self.standing == Standing::BackingOff && !replica.is_joining(&self.id);
-                if is_out { self.ask() } else { Output::default() }
+                match is_out {
+                    true if replica.has_candidate() => self.ask(),
+                    true => self.look_again(replica),
+                    false => Output::default(),
+                }
             }
             Input::Say(command) => self.gate(command),
             Input::Leave => say([LeaveCluster { peer: self.id.clone() }.into()]),
         }
+    }
+
+    /// Nobody could take us: asking would only fill the log. The wait is the same again, and
+    /// meanwhile we look whether one of those who are in is still alive: if they all died in the
+    /// middle of joins, nobody else is left to notice.
+    fn look_again(&mut self, replica: &Replica) -> Output {
+        self.looks = self.looks.wrapping_add(1);
+        let rank = (self.looks as usize).checked_rem(replica.n_peers());
+        let member = rank.and_then(|rank| replica.peer_at(rank)).cloned();
+        let probe = member.filter(|_| !mutant::is_on(Mutant::NoProbe)).map(Effect::Probe);
+        let effects = probe.into_iter().chain([Effect::BackOff]).collect();
+        Output { effects, ..Output::default() }
     }
 
     fn ask(&mut self) -> Output {
@@ -213,21 +242,24 @@ impl Peer {
 
     /// What is left to do and to say after a jump. What lay in between was not seen, so every
     /// watch is armed again and every duty is said again.
-    fn catch_up(&self, old: &Replica, new: &Replica) -> Response {
+    fn catch_up(&self, heard: bool, old: &Replica, new: &Replica) -> Response {
         let mut all = effects(old, new, &self.id);
         let kept = new.watches(&self.id).into_iter().map(Effect::Watch);
         let kept: Vec<_> = kept.filter(|watch| !all.contains(watch)).collect();
         all.extend(kept);
         let mut commands = owed(new, &self.id);
-        if !new.is_member(&self.id) && !new.is_joining(&self.id) {
-            // Our prepare may lie before or behind us; aborting makes both the same.
+        let was_heard = heard || old.is_joining(&self.id);
+        if was_heard && !new.is_member(&self.id) && !new.is_joining(&self.id) {
+            // Our prepare may lie before or behind us; aborting makes both the same. If it is not
+            // behind us it will still come, and an abort would only undo it.
             commands.push(AbortJoinCluster { joiner: self.id.clone() }.into());
         }
         Response { effects: all, commands }
     }
 
     fn gate(&mut self, command: Command) -> Output {
-        if self.standing == Standing::Member || command.is_about_joining() {
+        let is_in = self.standing == Standing::Member || mutant::is_on(Mutant::Ungated);
+        if is_in || command.is_about_joining() {
             return say([command]);
         }
         if self.held.contains(&command) {
@@ -244,6 +276,9 @@ impl Peer {
     fn let_out(&mut self, replica: &Replica) -> Vec<Command> {
         let mut held = core::mem::take(&mut self.held);
         held.retain(|command| {
+            if mutant::is_on(Mutant::Uncollapsed) {
+                return true;
+            }
             let entry = Entry { position: Position::default(), command: command.clone() };
             replica.clone().play(&entry).is_ok()
         });
@@ -275,7 +310,8 @@ impl BackOff {
     /// which the shell draws evenly, spreads it from nothing to twice the mean, so that those who
     /// collided do not collide again.
     pub fn wait(&self, attempts: u32, random: u32) -> Duration {
-        let doublings = attempts.saturating_sub(1).min(31);
+        let is_steady = mutant::is_on(Mutant::SteadyBackOff);
+        let doublings = if is_steady { 0 } else { attempts.saturating_sub(1).min(31) };
         let mean = self.first.saturating_mul(1 << doublings).min(self.longest);
         let nanos = mean.as_nanos() * 2 * u128::from(random) / u128::from(u32::MAX);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))

@@ -23,6 +23,7 @@ use once_cell::race::OnceBox;
 
 use crate::{
     id::PeerId,
+    mutant::{self, Mutant},
     replica::{
         JobScheduler, Replica,
         job::{Job, TaskScheduler},
@@ -160,7 +161,7 @@ impl Replica {
     }
 
     fn live_jobs(&self) -> Vec<JobView<'_>> {
-        let live = self.jobs.iter().filter(|(_, job)| job.is_live());
+        let live = self.jobs.iter().filter(|(_, job)| job.is_live() || mutant::is_on(Mutant::EndedJobsPlanned));
         live.map(|(place, job)| JobView::new(*place, job)).collect()
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sardonyx_core::{
-    Command, Entry, Peer, PeerId, Position, Replica, apply,
+    Command, Entry, Peer, PeerId, Position, Replica, apply, concerned,
     command::VolunteerForTask,
     effect,
     peer::{self, Standing},
@@ -115,9 +115,16 @@ impl Node {
         let mut output = Output::default();
         match input {
             Input::Boot(id) => {
+                // One is enough to find out whether anybody can take us in; if all of ours asked, most
+                // would be refused, and each refusal is two entries.
+                let others_ask = self.peers.values().any(|it| it.standing() != Standing::Member);
                 let peer = Peer::new(id.clone(), self.gc_every);
                 self.peers.insert(id.clone(), peer);
-                self.step_one(&id, peer::Input::Start, &mut output);
+                let start = match others_ask {
+                    true => peer::Input::StartLater,
+                    false => peer::Input::Start,
+                };
+                self.step_one(&id, start, &mut output);
             }
             Input::Entries(entries) if entries.len() >= BULK_MIN => {
                 let old = self.replica.clone();
@@ -125,7 +132,8 @@ impl Node {
                     _ = self.replica.play(entry);
                     self.position = Some(entry.position);
                 }
-                self.jumped(&old, &mut output);
+                let heard = entries.iter().filter_map(|entry| entry.command.joiner()).collect();
+                self.jumped(&old, Some(&heard), &mut output);
             }
             Input::Entries(entries) => {
                 entries.iter().for_each(|entry| self.play(entry, &mut output));
@@ -133,7 +141,7 @@ impl Node {
             Input::Origin(position, replica) => {
                 let old = std::mem::replace(&mut self.replica, replica);
                 self.position = Some(position);
-                self.jumped(&old, &mut output);
+                self.jumped(&old, None, &mut output);
             }
             Input::PulseGone(gone) => {
                 let replica = self.replica.clone();
@@ -172,16 +180,23 @@ impl Node {
         let (new, outcome) = apply(&self.replica, entry);
         let old = std::mem::replace(&mut self.replica, new.clone());
         self.position = Some(entry.position);
-        for id in self.ids() {
+        let ids = match concerned(entry, &old, &new) {
+            Some(few) => few.into_iter().filter(|id| self.peers.contains_key(id)).collect(),
+            None => self.ids(),
+        };
+        for id in ids {
             let played = peer::Input::Played { entry, outcome: &outcome, old: &old, new: &new };
             self.step_one(&id, played, output);
         }
     }
 
-    fn jumped(&mut self, old: &Replica, output: &mut Output) {
+    /// Everybody of ours acts on the difference. `heard` are those of whose joins the entries spoke,
+    /// or `None` if nobody knows.
+    fn jumped(&mut self, old: &Replica, heard: Option<&BTreeSet<&PeerId>>, output: &mut Output) {
         let new = self.replica.clone();
         for id in self.ids() {
-            self.step_one(&id, peer::Input::Jumped { old, new: &new }, output);
+            let heard = heard.is_none_or(|them| them.contains(&id));
+            self.step_one(&id, peer::Input::Jumped { heard, old, new: &new }, output);
         }
     }
 

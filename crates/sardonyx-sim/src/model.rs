@@ -197,7 +197,7 @@ impl State {
                 timer_runs: false,
             });
             let input = match index < small.members {
-                true => Input::Jumped { old: &replica, new: &replica },
+                true => Input::Jumped { heard: false, old: &replica, new: &replica },
                 false => Input::Start,
             };
             state.step(index, input);
