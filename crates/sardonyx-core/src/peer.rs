@@ -30,7 +30,10 @@ pub struct Peer {
     gc_every: Option<u32>,
     standing: Standing,
     attempts: u32,
+    /// How often it looked and did not ask, and how often of these nothing had moved.
     looks: u32,
+    looks_in_vain: u32,
+    n_peers_seen: usize,
     held: Vec<Command>,
 }
 
@@ -112,10 +115,19 @@ pub struct Output {
 impl Peer {
     /// A peer that has not asked to join yet.
     ///
-    /// After every `gc_every` failed attempts it has everybody's pulse checked (`peer-gc`); `None`
-    /// leaves that to operators.
+    /// After every `gc_every` failed attempts, and after as many looks in vain, it has everybody's
+    /// pulse checked (`peer-gc`); `None` leaves that to operators.
     pub fn new(id: PeerId, gc_every: Option<u32>) -> Peer {
-        Peer { id, gc_every, standing: Standing::New, attempts: 0, looks: 0, held: Vec::new() }
+        Peer {
+            id,
+            gc_every,
+            standing: Standing::New,
+            attempts: 0,
+            looks: 0,
+            looks_in_vain: 0,
+            n_peers_seen: 0,
+            held: Vec::new(),
+        }
     }
 
     /// Its id.
@@ -128,9 +140,10 @@ impl Peer {
         self.standing
     }
 
-    /// How often it failed to join since it last was in. The shell's back-off grows with it.
+    /// How often it failed to join, or did not even try, since it last was in. The shell's back-off
+    /// grows with it.
     pub fn attempts(&self) -> u32 {
-        self.attempts
+        self.attempts.saturating_add(self.looks)
     }
 
     /// What the peer does and says because of `input`.
@@ -175,26 +188,35 @@ impl Peer {
         }
     }
 
-    /// Nobody could take us: asking would only fill the log. The wait is the same again, and
-    /// meanwhile we look whether one of those who are in is still alive: if they all died in the
-    /// middle of joins, nobody else is left to notice.
+    /// Nobody could take us: asking would only fill the log. We wait longer, and meanwhile look
+    /// whether one of those who are in is still alive: if they all died in the middle of joins,
+    /// nobody else is left to notice. If nothing moves at all, everybody's pulse is checked.
     fn look_again(&mut self, replica: &Replica) -> Output {
-        self.looks = self.looks.wrapping_add(1);
-        let rank = (self.looks as usize).checked_rem(replica.n_peers());
+        let n_peers = replica.n_peers();
+        self.looks = self.looks.saturating_add(1);
+        let moves = core::mem::replace(&mut self.n_peers_seen, n_peers) != n_peers;
+        self.looks_in_vain = if moves { 0 } else { self.looks_in_vain.saturating_add(1) };
+        // Those who look at the same time are not to look at the same one.
+        let own = self.id.as_str().bytes().map(usize::from).sum::<usize>();
+        let rank = own.wrapping_add(self.looks as usize).checked_rem(n_peers);
         let member = rank.and_then(|rank| replica.peer_at(rank)).cloned();
         let probe = member.filter(|_| !mutant::is_on(Mutant::NoProbe)).map(Effect::Probe);
         let effects = probe.into_iter().chain([Effect::BackOff]).collect();
-        Output { effects, ..Output::default() }
+        let append = self.gc_after(self.looks_in_vain).into_iter().collect();
+        Output { effects, append, refused: None }
+    }
+
+    /// A `peer-gc`, if it is due after so many failures.
+    fn gc_after(&self, failures: u32) -> Option<Command> {
+        let is_due = |every: u32| failures > 0 && failures.checked_rem(every) == Some(0);
+        let gc = PeerGc { peer: self.id.clone() };
+        self.gc_every.is_some_and(is_due).then(|| gc.into())
     }
 
     fn ask(&mut self) -> Output {
         self.standing = Standing::Joining;
-        let gc_is_due = self
-            .gc_every
-            .is_some_and(|every| self.attempts > 0 && self.attempts.checked_rem(every) == Some(0));
-        let gc = gc_is_due.then(|| PeerGc { peer: self.id.clone() }.into());
         let prepare = PrepareJoinCluster { joiner: self.id.clone() }.into();
-        say(gc.into_iter().chain([prepare]))
+        say(self.gc_after(self.attempts).into_iter().chain([prepare]))
     }
 
     /// Lets through what a peer of this standing may do and say, and moves on to the next one.
@@ -207,7 +229,7 @@ impl Peer {
         if new.is_member(&self.id) {
             let has_joined = self.standing != Standing::Member;
             self.standing = Standing::Member;
-            self.attempts = 0;
+            (self.attempts, self.looks, self.looks_in_vain) = (0, 0, 0);
             if has_joined {
                 commands.extend(self.let_out(new));
             }

@@ -161,7 +161,10 @@ impl Replica {
     }
 
     fn live_jobs(&self) -> Vec<JobView<'_>> {
-        let live = self.jobs.iter().filter(|(_, job)| job.is_live() || mutant::is_on(Mutant::EndedJobsPlanned));
+        let live = self
+            .jobs
+            .iter()
+            .filter(|(_, job)| job.is_live() || mutant::is_on(Mutant::EndedJobsPlanned));
         live.map(|(place, job)| JobView::new(*place, job)).collect()
     }
 

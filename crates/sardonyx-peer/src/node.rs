@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sardonyx_core::{
-    Command, Entry, Peer, PeerId, Position, Replica, apply, concerned,
+    Command, Entry, Peer, PeerId, Position, Replica, apply,
     command::VolunteerForTask,
-    effect,
+    concerned, effect,
     peer::{self, Standing},
     replica::job::Assignment,
 };

@@ -55,11 +55,7 @@ impl Start {
         };
         let started = Instant::now();
         let (entries, millis) = World::rest(&plan)?;
-        Ok(Cost {
-            entries,
-            simulated: Duration::from_millis(millis),
-            measured: started.elapsed(),
-        })
+        Ok(Cost { entries, simulated: Duration::from_millis(millis), measured: started.elapsed() })
     }
 }
 

@@ -96,8 +96,7 @@ fn plan(cli: &Cli) -> Result<Plan, String> {
 }
 
 fn show_joins(out: &mut impl Write, cli: &Cli) -> Result<(), String> {
-    let protocol =
-        if cli.two_phase { JoinProtocol::TwoPhase } else { JoinProtocol::ThreePhase };
+    let protocol = if cli.two_phase { JoinProtocol::TwoPhase } else { JoinProtocol::ThreePhase };
     let told = |why: std::io::Error| format!("cannot write: {why}");
     let seed = cli.seed.unwrap_or(1);
     let head = ["peers", "nodes", "entries", "per join", "simulated", "µs per entry and node"];
@@ -111,8 +110,11 @@ fn show_joins(out: &mut impl Write, cli: &Cli) -> Result<(), String> {
         let micros = cost.per_entry_and_node(&start).as_secs_f64() * 1e6;
         let seconds = cost.simulated.as_secs_f64();
         let entries = cost.entries;
-        writeln!(out, "{n:>7}  {nodes:>7}  {entries:>8}  {each:>8.2}  {seconds:>7.1} s  {micros:.1}")
-            .map_err(told)?;
+        writeln!(
+            out,
+            "{n:>7}  {nodes:>7}  {entries:>8}  {each:>8.2}  {seconds:>7.1} s  {micros:.1}"
+        )
+        .map_err(told)?;
     }
     Ok(())
 }
@@ -132,7 +134,10 @@ fn show(out: &mut impl Write, cli: &Cli, plan: &Plan) -> std::io::Result<bool> {
 fn show_passed(out: &mut impl Write, plan: &Plan, passed: &Passed) -> std::io::Result<()> {
     let (entries, hash) = (passed.entries, passed.trace_hash);
     let (seed, boots) = (plan.seed, passed.boots);
-    writeln!(out, "seed {seed}: holds, {entries} entries, {boots} virtual peers, trace {hash:016x}")?;
+    writeln!(
+        out,
+        "seed {seed}: holds, {entries} entries, {boots} virtual peers, trace {hash:016x}"
+    )?;
     passed.probes.counts().iter().try_for_each(|(what, n)| writeln!(out, "{n:>8}  {what}"))
 }
 
@@ -143,9 +148,16 @@ fn show_failed(out: &mut impl Write, cli: &Cli, failed: Failed) -> std::io::Resu
     }
     let n_steps = failed.plan.steps.len();
     let (small, runs) = shrink::shrink(failed, |plan| World::play(plan).err());
-    writeln!(out, "{runs} runs made it small: {} steps of {n_steps} are left.\n", small.plan.steps.len())?;
+    writeln!(
+        out,
+        "{runs} runs made it small: {} steps of {n_steps} are left.\n",
+        small.plan.steps.len()
+    )?;
     writeln!(out, "{small}")?;
-    writeln!(out, "The small plan. Put it into a file; `cargo run -p sardonyx-sim -- --plan FILE`")?;
+    writeln!(
+        out,
+        "The small plan. Put it into a file; `cargo run -p sardonyx-sim -- --plan FILE`"
+    )?;
     writeln!(out, "runs it again:\n\n{}", small.plan)
 }
 

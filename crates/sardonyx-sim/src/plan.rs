@@ -110,10 +110,12 @@ impl Plan {
 
     /// Reads a plan that was printed.
     pub fn parse(text: &str) -> Result<Plan, String> {
-        let mut lines =
-            text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let wrong = |at: usize, why: serde_json::Error| {
-            format!("line {}: {why}; a plan is one line of JSON for the cluster and one for each step", at + 1)
+            format!(
+                "line {}: {why}; a plan is one line of JSON for the cluster and one for each step",
+                at + 1
+            )
         };
         let (at, first) = lines.next().ok_or("the plan is empty")?;
         let mut plan: Plan = serde_json::from_str(first).map_err(|why| wrong(at, why))?;

@@ -436,7 +436,9 @@ impl World {
         };
         let fault = match harm {
             Harm::Crash { who, down } => process(who).map(|it| Fault::Crash { process: it, down }),
-            Harm::Pause { who, lasts } => process(who).map(|it| Fault::Pause { process: it, lasts }),
+            Harm::Pause { who, lasts } => {
+                process(who).map(|it| Fault::Pause { process: it, lasts })
+            }
             Harm::MassDeath { down } => Some(Fault::MassDeath { down }),
             Harm::Gc => Some(Fault::Gc),
         };

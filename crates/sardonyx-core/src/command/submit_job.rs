@@ -36,8 +36,7 @@ impl SubmitJob {
     pub(super) fn apply(&self, replica: &mut Replica) -> Outcome {
         let is_present =
             replica.job_places.contains(&self.id) && !mutant::is_on(Mutant::SubmittedTwice);
-        let was_there =
-            replica.collected.contains(&self.id) && !mutant::is_on(Mutant::NoTombstone);
+        let was_there = replica.collected.contains(&self.id) && !mutant::is_on(Mutant::NoTombstone);
         if is_present || was_there {
             return Err(Rejected::KnownJob(self.id.clone()));
         }

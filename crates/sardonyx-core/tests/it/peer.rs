@@ -90,13 +90,49 @@ fn a_refused_joiner_aborts_once_looks_at_one_member_and_tries_again_later() {
     // Somebody else's abort does not start a second timer.
     assert_eq!(it.play("abort-join-cluster c"), Output::default());
     assert_eq!(it.peer.attempts(), 1);
+    it.play("abort-join-cluster b");
     assert_eq!(says(&it.timer()), ["prepare-join-cluster c"]);
     assert_eq!(it.timer(), Output::default());
     // After every second failure everybody's pulse is checked.
+    it.play("prepare-join-cluster b");
     it.play("prepare-join-cluster c");
     it.play("abort-join-cluster c");
+    it.play("abort-join-cluster b");
     assert_eq!(says(&it.timer()), ["peer-gc c", "prepare-join-cluster c"]);
     assert_eq!(it.play("peer-gc c").effects, [Effect::Probe(peer("a"))]);
+}
+
+#[test]
+fn a_joiner_whom_nobody_can_take_looks_and_does_not_ask() {
+    let origin = r#"{"join-protocol":"three-phase","peers":["a"],"prepared":{"a":"b"}}"#;
+    let mut it = Alone::new("c", origin);
+    assert_eq!(it.peer.step(Input::StartLater).effects, [Effect::BackOff]);
+    assert_eq!(it.peer.attempts(), 0);
+    let look = [Effect::Probe(peer("a")), Effect::BackOff];
+    for looks in 1..=3 {
+        let looked = it.timer();
+        assert_eq!(looked.effects, look);
+        // The first look has nothing to compare with; after two more that saw nothing move,
+        // everybody's pulse is checked.
+        let expected: &[&str] = if looks == 3 { &["peer-gc c"] } else { &[] };
+        assert_eq!(says(&looked), expected);
+        assert_eq!(it.peer.attempts(), looks, "the wait grows");
+    }
+    it.play("leave-cluster a");
+    assert_eq!(says(&it.timer()), ["prepare-join-cluster c"]);
+    it.play("prepare-join-cluster c");
+    assert_eq!((it.peer.standing(), it.peer.attempts()), (Standing::Member, 0));
+}
+
+#[test]
+fn a_joiner_whose_prepare_is_still_on_its_way_lets_it_come() {
+    let mut it = Alone::new("b", r#"{"join-protocol":"three-phase","peers":["a"]}"#);
+    it.peer.step(Input::Start);
+    let jumped = it.peer.step(Input::Jumped { heard: false, old: &it.replica, new: &it.replica });
+    assert_eq!(jumped, Output::default());
+    assert_eq!(it.peer.standing(), Standing::Joining);
+    let taken = it.play("prepare-join-cluster b");
+    assert_eq!(taken.effects, [Effect::Watch(peer("a"))]);
 }
 
 #[test]

@@ -248,7 +248,8 @@ impl World {
             process.alarms.drain(..).partition(|(at, _)| *at <= now);
         process.alarms = later;
         let next = process.alarms.iter().map(|(at, _)| at - now).min();
-        if let Some(wait) = next {
+        if let Some(wait) = next.filter(|_| due.is_empty()) {
+            // The clock went back; every other alarm has its own event.
             self.at(wait.unsigned_abs(), Event::Alarm(session));
         }
         for (_, peer) in due {

@@ -17,7 +17,12 @@ fn each_rule_switched_off_is_found() {
     for mutant in Mutant::ALL {
         match found(mutant, seeds) {
             Some(failed) => {
-                println!("{:>5}  {:<20}  {}", failed.plan.seed, format!("{mutant:?}"), failed.name());
+                println!(
+                    "{:>5}  {:<20}  {}",
+                    failed.plan.seed,
+                    format!("{mutant:?}"),
+                    failed.name()
+                );
             }
             None => unnoticed.push(mutant),
         }
