@@ -32,8 +32,6 @@ pub enum Mutant {
     Ungated,
     /// What a peer held back until it was in is said, whether it still makes sense or not.
     Uncollapsed,
-    /// The wait after a failed join is the same every time.
-    SteadyBackOff,
     /// Idle peers look for work only when a job comes, as in the documents.
     IdleSleep,
     /// The right to seal a task outlives its holder.
@@ -58,7 +56,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// Every rule that can be switched off.
-    pub const ALL: [Mutant; 24] = [
+    pub const ALL: [Mutant; 23] = [
         Mutant::NoGuards,
         Mutant::EdgeWatches,
         Mutant::NoProbe,
@@ -72,7 +70,6 @@ impl Mutant {
         Mutant::NoSelfStop,
         Mutant::Ungated,
         Mutant::Uncollapsed,
-        Mutant::SteadyBackOff,
         Mutant::IdleSleep,
         Mutant::SealOutlivesSealer,
         Mutant::SubmittedTwice,

@@ -332,8 +332,7 @@ impl BackOff {
     /// which the shell draws evenly, spreads it from nothing to twice the mean, so that those who
     /// collided do not collide again.
     pub fn wait(&self, attempts: u32, random: u32) -> Duration {
-        let is_steady = mutant::is_on(Mutant::SteadyBackOff);
-        let doublings = if is_steady { 0 } else { attempts.saturating_sub(1).min(31) };
+        let doublings = attempts.saturating_sub(1).min(31);
         let mean = self.first.saturating_mul(1 << doublings).min(self.longest);
         let nanos = mean.as_nanos() * 2 * u128::from(random) / u128::from(u32::MAX);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))

@@ -129,7 +129,7 @@ pub(crate) fn protected_jobs_are_covered(replica: &Replica) -> Result<(), String
 
 /// A cluster that talks to itself for ever is as broken as one that is silent.
 fn the_log_is_bounded(world: &World) -> Result<(), String> {
-    let max = 200 + 30 * world.boots() + 10 * world.steps();
+    let max = 200 + 15 * world.boots() + 5 * world.steps();
     match world.log_length() > max {
         true => Err(format!("{} entries for {} boots", world.log_length(), world.boots())),
         false => Ok(()),

@@ -2,8 +2,9 @@
 //!
 //! A failing seed has some forty faults, of which two or three matter. Steps are removed in halves,
 //! quarters and one by one; then peers and delays; then what is left is made shorter.
-//! Over and over, until nothing helps any more. What counts as failing still is that the same
-//! check or law does not hold.
+//! Over and over, until nothing helps any more. A failure often hangs on a coincidence that any
+//! change undoes, so each smaller plan is tried under other delays too. What counts as failing
+//! still is that the same check or law does not hold.
 
 use crate::{
     plan::{Plan, Step, What},
@@ -14,6 +15,9 @@ use crate::{
 
 /// How often a failing plan is run at most to make it smaller.
 pub const RUNS_MAX: usize = 3_000;
+
+/// Under how many other delays a smaller plan is tried.
+const DELAYS_MAX: u64 = 4;
 
 /// The smallest plan that was found, how it fails, and how many runs that took. `play` runs a plan
 /// and says how it failed, if it did.
@@ -37,6 +41,13 @@ struct Search<F> {
 }
 
 impl<F: Fn(&Plan) -> Option<Failed>> Search<F> {
+    /// Takes the plan if it fails in the same way, under its own delays or under some others.
+    fn takes_somehow(&mut self, plan: &Plan) -> bool {
+        let with_delays = |seed: u64| Plan { seed, ..plan.clone() };
+        self.takes(plan)
+            || (1..=DELAYS_MAX).any(|more| self.takes(&with_delays(plan.seed.wrapping_add(more))))
+    }
+
     /// Takes the plan if it fails in the same way.
     fn takes(&mut self, plan: &Plan) -> bool {
         if self.runs >= RUNS_MAX || *plan == self.best.plan {
@@ -60,7 +71,7 @@ impl<F: Fn(&Plan) -> Option<Failed>> Search<F> {
                 let mut plan = self.best.plan.clone();
                 let end = plan.steps.len().min(at + size);
                 plan.steps.drain(at..end);
-                if !self.takes(&plan) {
+                if !self.takes_somehow(&plan) {
                     at += size;
                 }
             }

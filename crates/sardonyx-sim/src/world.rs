@@ -299,10 +299,8 @@ impl World {
         let needs_store =
             matches!(event, Event::Read(_) | Event::Land(_) | Event::Gone(..) | Event::Ping(_));
         let cut_off_until = if needs_store { process.cut_off_until } else { 0 };
-        let stuck_until = match event {
-            Event::Read(_) => process.stuck_until,
-            _ => 0,
-        };
+        let reads = matches!(event, Event::Read(_));
+        let stuck_until = if reads { process.stuck_until } else { 0 };
         let until = process.paused_until.max(cut_off_until).max(stuck_until);
         if until > self.now {
             self.at(until - self.now, event.clone());

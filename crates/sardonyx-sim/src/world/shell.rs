@@ -130,12 +130,13 @@ impl World {
     pub(super) fn step(&mut self, session: SessionId, input: Input) -> Result<(), String> {
         let Some(node) = self.processes[session.process].node.as_mut() else { return Ok(()) };
         let is_one_entry = matches!(&input, Input::Entries(entries) if entries.len() == 1);
-        let outsider = match &input {
-            Input::Say(peer, _) => node
-                .peers()
-                .any(|it| it.id() == peer && it.standing() != Standing::Member)
-                .then(|| peer.clone()),
-            _ => None,
+        let is_outside = |peer: &PeerId| {
+            node.peers().any(|it| it.id() == peer && it.standing() != Standing::Member)
+        };
+        let outsider = if let Input::Say(peer, _) = &input {
+            is_outside(peer).then(|| peer.clone())
+        } else {
+            None
         };
         let output = node.step(input);
         let early = output.append.iter().find(|command| !command.is_about_joining());
@@ -169,11 +170,11 @@ impl World {
         commands: &[Command],
     ) -> Result<(), String> {
         let Some(node) = &self.processes[session.process].node else { return Ok(()) };
-        let mut replica = node.replica().clone();
         for command in commands.iter().filter(|command| !command.is_about_joining()) {
             let position = Position(node.position().map_or(0, |it| it.0 + 1));
             let entry = Entry { position, command: command.clone() };
-            replica.play(&entry).map_err(|why| {
+            // Each for itself: what comes first may well settle what comes after it.
+            node.replica().clone().play(&entry).map_err(|why| {
                 format!("what is said makes sense: {} says {entry}: {why}", name(session))
             })?;
         }
