@@ -65,18 +65,25 @@ enum Task {
     },
     /// Runs whole clusters in one thread under crashes, pauses, lost answers and trimming.
     ///
-    /// A failure prints its seed and its trace; `cargo run -p sardonyx-sim -- SEED` shows it again.
+    /// A failure prints its seed and its trace; `cargo run -p sardonyx-sim -- SEED` shows it again,
+    /// and makes it small.
     Sim {
-        /// How many seeds to run.
-        #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = at_least_one())]
-        seeds: u64,
+        /// How many seeds to run; with --mutants, how many for each rule at most.
+        #[arg(long, value_name = "N", value_parser = at_least_one())]
+        seeds: Option<u64>,
         /// The first seed; left out, the test's own choice.
-        #[arg(long, value_name = "S")]
+        #[arg(long, value_name = "S", conflicts_with = "mutants")]
         seed: Option<u64>,
+        /// Switches off one rule after the other instead, and says which seed notices.
+        #[arg(long)]
+        mutants: bool,
+        /// Starts 100, 1,000 and 10,000 virtual peers at once instead, and says what joins cost.
+        #[arg(long, conflicts_with_all = ["seeds", "seed", "mutants"])]
+        joins: bool,
     },
     /// Tries every interleaving of a small cluster, and says how many states there were.
     ///
-    /// Memory and time grow fast with each number: 3, 1, 1 and 6 make three million states.
+    /// Memory and time grow fast with each number.
     Model {
         /// How many peers are in at the beginning.
         #[arg(long, value_name = "N", default_value_t = 3)]
@@ -87,9 +94,21 @@ enum Task {
         /// How many may crash.
         #[arg(long, value_name = "N", default_value_t = 1)]
         crashes: u64,
+        /// How many may lose their session and go on for a while.
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        losses: u64,
+        /// How many tasks the one job has; none for no job.
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        tasks: u64,
         /// How long the log may become.
-        #[arg(long, value_name = "N", default_value_t = 6)]
+        #[arg(long, value_name = "N", default_value_t = 14)]
         log_max: u64,
+        /// Joins by two phases instead of three.
+        #[arg(long)]
+        two_phase: bool,
+        /// Tries also orders that nobody can tell apart.
+        #[arg(long)]
+        every_order: bool,
     },
     /// Looks for an id that comes twice: simulation, model, loom, and real processes under faults.
     ///
@@ -122,10 +141,28 @@ fn main() -> ExitCode {
         Task::Fuzz { entries, seed } => run::FUZZ.run(entries, seed),
         Task::Storm { runs, seed } => run::STORM.run(runs, seed),
         Task::Schedule { clusters, seed } => run::SCHEDULE.run(clusters, seed),
-        Task::Sim { seeds, seed } => run::SIM.run(seeds, seed),
-        Task::Model { members, joiners, crashes, log_max } => {
-            run::model(members, joiners, crashes, log_max)
-        }
+        Task::Sim { joins: true, .. } => run::joins(),
+        Task::Sim { seeds, mutants: true, .. } => run::MUTANTS.run(seeds.unwrap_or(2_000), None),
+        Task::Sim { seeds, seed, .. } => run::SIM.run(seeds.unwrap_or(10_000), seed),
+        Task::Model {
+            members,
+            joiners,
+            crashes,
+            losses,
+            tasks,
+            log_max,
+            two_phase,
+            every_order,
+        } => run::model(&[
+            ("MODEL_MEMBERS", members),
+            ("MODEL_JOINERS", joiners),
+            ("MODEL_CRASHES", crashes),
+            ("MODEL_LOSSES", losses),
+            ("MODEL_TASKS", tasks),
+            ("MODEL_LOG_MAX", log_max),
+            ("MODEL_TWO_PHASE", u64::from(two_phase)),
+            ("MODEL_EVERY_ORDER", u64::from(every_order)),
+        ]),
         Task::Ids { seeds, states, seconds } => ids::run(&ids::Amounts { seeds, states, seconds }),
         Task::Tidy => Tree::read().and_then(|tree| tidy::report(&tree)),
         Task::Docs => Tree::read().and_then(|tree| docs::write(&tree)),

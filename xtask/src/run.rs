@@ -96,23 +96,36 @@ pub(crate) const SCHEDULE: Property = Property {
 /// Whole clusters of real nodes, under every weather.
 pub(crate) const SIM: Property = Property {
     package: "sardonyx-sim",
-    name: "every_storm_calms_down",
+    name: "storms::every_storm_calms_down",
     amount_variable: "SIM_SEEDS",
     seed_variable: "SIM_SEED",
 };
 
-/// All interleavings of a small cluster.
-pub(crate) fn model(members: u64, joiners: u64, crashes: u64, log_max: u64) -> Result<(), String> {
-    let sizes = [
-        ("MODEL_MEMBERS", members),
-        ("MODEL_JOINERS", joiners),
-        ("MODEL_CRASHES", crashes),
-        ("MODEL_LOG_MAX", log_max),
-    ];
+/// The same with one rule after the other switched off, which must be noticed.
+pub(crate) const MUTANTS: Property = Property {
+    package: "sardonyx-sim",
+    name: "mutants::each_rule_switched_off_is_found",
+    amount_variable: "MUTANT_SEEDS",
+    seed_variable: "SIM_SEED",
+};
+
+/// What joins cost when many start at once.
+pub(crate) fn joins() -> Result<(), String> {
+    let mut run = cargo();
+    run.args(["run", "--release", "-p", "sardonyx-sim", "--"]);
+    run.args(["--joins", "10x10", "--joins", "20x50", "--joins", "10x1000"]);
+    match call(&mut run)? {
+        true => Ok(()),
+        false => Err("they do not become one ring; see above".to_owned()),
+    }
+}
+
+/// All interleavings of a small cluster, of the given sizes.
+pub(crate) fn model(sizes: &[(&str, u64)]) -> Result<(), String> {
     let mut test = cargo();
     test.args(RELEASE_TEST).args(["sardonyx-sim", "--", "--exact", "--nocapture"]);
-    test.arg("three_members_one_joiner_one_crash");
-    test.envs(sizes.map(|(name, size)| (name, size.to_string())));
+    test.arg("model::three_members_one_joiner_one_crash");
+    test.envs(sizes.iter().map(|(name, size)| (name, size.to_string())));
     match call(&mut test)? {
         true => Ok(()),
         false => Err("the model found a way to break it; see above".to_owned()),

@@ -37,7 +37,10 @@ pub use volunteer_for_task::{VOLUNTEERS_MAX, VolunteerForTask};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{id::Position, replica::Replica};
+use crate::{
+    id::{PeerId, Position},
+    replica::Replica,
+};
 
 /// Everything that can be asked of the log. The order of the variants is part of the compact
 /// form: new ones go to the end.
@@ -157,6 +160,26 @@ impl Command {
             Command::CompleteTask(_) => Self::NAMES[11],
             Command::KillJob(_) => Self::NAMES[12],
             Command::Gc(_) => Self::NAMES[13],
+        }
+    }
+
+    /// The peer whose join it is about, if it is about one.
+    pub fn joiner(&self) -> Option<&PeerId> {
+        match self {
+            Command::PrepareJoinCluster(it) => Some(&it.joiner),
+            Command::NotifyJoinCluster(it) => Some(&it.joiner),
+            Command::NotifyWatchers(it) => Some(&it.joiner),
+            Command::AcceptJoinCluster(it) => Some(&it.joiner),
+            Command::AbortJoinCluster(it) => Some(&it.joiner),
+            Command::ConfigureCluster(_)
+            | Command::LeaveCluster(_)
+            | Command::PeerGc(_)
+            | Command::SubmitJob(_)
+            | Command::VolunteerForTask(_)
+            | Command::SealTask(_)
+            | Command::CompleteTask(_)
+            | Command::KillJob(_)
+            | Command::Gc(_) => None,
         }
     }
 

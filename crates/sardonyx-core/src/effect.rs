@@ -37,7 +37,7 @@ pub enum Effect {
 
 /// What `me` must do because the cluster went from `old` to `new`.
 pub fn effects(old: &Replica, new: &Replica, me: &PeerId) -> Vec<Effect> {
-    if old.is_member(me) && !new.is_member(me) {
+    if old.is_member(me) && !new.is_member(me) && !mutant::is_on(Mutant::NoSelfStop) {
         return Vec::from([Effect::Stop]);
     }
     let mut effects = match mutant::is_on(Mutant::EdgeWatches) {

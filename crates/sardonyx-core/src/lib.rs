@@ -18,10 +18,7 @@ pub mod command;
 pub mod diff;
 pub mod effect;
 pub mod id;
-#[cfg(any(test, feature = "mutants"))]
 pub mod mutant;
-#[cfg(not(any(test, feature = "mutants")))]
-mod mutant;
 pub mod peer;
 pub mod reaction;
 pub mod rehearse;
@@ -36,5 +33,5 @@ pub use diff::{Diff, diff};
 pub use effect::{Effect, effects};
 pub use id::{BadId, JobId, PeerId, Position, TaskId};
 pub use peer::{Input, Output, Peer};
-pub use reaction::{Response, reactions, respond};
+pub use reaction::{Response, concerned, reactions, respond};
 pub use replica::{JobScheduler, JoinProtocol, Phase, Replica, laws};

@@ -2,8 +2,7 @@
 //!
 //! In a release every question here is the constant `false` and costs nothing.
 
-#[cfg_attr(not(any(test, feature = "mutants")), allow(unreachable_pub))]
-/// A rule of the join protocol, by what the cluster is like without it.
+/// A rule that can be switched off, by what the cluster is like without it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mutant {
     /// `accept-join-cluster` is taken as it comes, without asking whether it still makes sense.
@@ -13,21 +12,107 @@ pub enum Mutant {
     EdgeWatches,
     /// A joiner that nobody can take does not look whether those who could are still alive.
     NoProbe,
+    /// `prepare-join-cluster` is taken from somebody who is in or half in.
+    PreparedTwice,
+    /// `notify-join-cluster` and `notify-watchers` are taken for a join that is over.
+    UncheckedNotify,
+    /// A member that has a joiner is given another.
+    BusyCandidate,
+    /// A joiner does not watch the member at which it is stitched in.
+    AnchorUnwatched,
+    /// Joins go on after the member that they go through has left.
+    JoinsOutliveLeave,
+    /// A joiner whose join was forgotten waits on.
+    NoAbortWhenForgotten,
+    /// A joiner that nobody could take waits on.
+    NoAbortWhenRefused,
+    /// A peer that sees its own `leave-cluster` goes on.
+    NoSelfStop,
+    /// What a peer wants to say before it is in is said at once.
+    Ungated,
+    /// What a peer held back until it was in is said, whether it still makes sense or not.
+    Uncollapsed,
+    /// Idle peers look for work only when a job comes, as in the documents.
+    IdleSleep,
+    /// The right to seal a task outlives its holder.
+    SealOutlivesSealer,
+    /// A job may be submitted twice.
+    SubmittedTwice,
+    /// Jobs that were collected are forgotten without a trace.
+    NoTombstone,
+    /// The plan counts jobs that are over.
+    EndedJobsPlanned,
+    /// A protected job that can no longer be covered keeps its peers.
+    CoverageKept,
+    /// A peer that takes an origin or catches up does nothing about what it missed.
+    NoReconcile,
+    /// Who stitches a joiner in is not the same for everybody.
+    Undetermined,
+    /// A watch on a pulse that is absent already says nothing (the shell's rule).
+    BlindWatches,
+    /// A reader whose next entry is gone goes on with the first that is there (the shell's rule).
+    SkippedGap,
+}
+
+impl Mutant {
+    /// Every rule that can be switched off.
+    pub const ALL: [Mutant; 23] = [
+        Mutant::NoGuards,
+        Mutant::EdgeWatches,
+        Mutant::NoProbe,
+        Mutant::PreparedTwice,
+        Mutant::UncheckedNotify,
+        Mutant::BusyCandidate,
+        Mutant::AnchorUnwatched,
+        Mutant::JoinsOutliveLeave,
+        Mutant::NoAbortWhenForgotten,
+        Mutant::NoAbortWhenRefused,
+        Mutant::NoSelfStop,
+        Mutant::Ungated,
+        Mutant::Uncollapsed,
+        Mutant::IdleSleep,
+        Mutant::SealOutlivesSealer,
+        Mutant::SubmittedTwice,
+        Mutant::NoTombstone,
+        Mutant::EndedJobsPlanned,
+        Mutant::CoverageKept,
+        Mutant::NoReconcile,
+        Mutant::Undetermined,
+        Mutant::BlindWatches,
+        Mutant::SkippedGap,
+    ];
 }
 
 #[cfg(any(test, feature = "mutants"))]
 std::thread_local! {
     static SWITCHED_OFF: core::cell::Cell<Option<Mutant>> = const { core::cell::Cell::new(None) };
+    static ASKED: core::cell::Cell<u64> = const { core::cell::Cell::new(0) };
+}
+
+/// What a position must be moved by so that not everybody chooses the same: how often anybody has
+/// asked, which is nobody's business.
+#[cfg(any(test, feature = "mutants"))]
+pub(crate) fn drift() -> u64 {
+    let asked = ASKED.get() + 1;
+    ASKED.set(asked);
+    if is_on(Mutant::Undetermined) { asked } else { 0 }
+}
+
+/// Nothing, in a release.
+#[cfg(not(any(test, feature = "mutants")))]
+pub(crate) const fn drift() -> u64 {
+    0
 }
 
 /// Whether the rule is switched off in this thread.
 #[cfg(any(test, feature = "mutants"))]
-pub(crate) fn is_on(mutant: Mutant) -> bool {
+pub fn is_on(mutant: Mutant) -> bool {
     SWITCHED_OFF.get() == Some(mutant)
 }
 
 #[cfg(not(any(test, feature = "mutants")))]
-pub(crate) const fn is_on(_mutant: Mutant) -> bool {
+/// Never, in a release.
+pub const fn is_on(_mutant: Mutant) -> bool {
     false
 }
 

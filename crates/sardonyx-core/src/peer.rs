@@ -15,6 +15,7 @@ use crate::{
     },
     effect::{Effect, effects},
     id::{PeerId, Position},
+    mutant::{self, Mutant},
     reaction::{Response, owed, respond},
     replica::Replica,
 };
@@ -29,6 +30,10 @@ pub struct Peer {
     gc_every: Option<u32>,
     standing: Standing,
     attempts: u32,
+    /// How often it looked and did not ask, and how often of these nothing had moved.
+    looks: u32,
+    looks_in_vain: u32,
+    n_peers_seen: usize,
     held: Vec<Command>,
 }
 
@@ -41,7 +46,7 @@ pub enum Standing {
     Joining,
     /// It has given a join up and waits to see that in the log.
     Aborting,
-    /// It waits before it asks again.
+    /// It waits before it asks, for the first time or again.
     BackingOff,
     /// It is in.
     Member,
@@ -54,6 +59,9 @@ pub enum Standing {
 pub enum Input<'a> {
     /// The shell has registered the peer's pulse: ask to join.
     Start,
+    /// The shell has registered the peer's pulse, but others of its node are asking already: wait
+    /// for a while first, and then look before asking.
+    StartLater,
     /// The log was played by one entry.
     Played {
         /// The entry.
@@ -67,6 +75,9 @@ pub enum Input<'a> {
     },
     /// The log was played by many entries at once, or an origin was taken.
     Jumped {
+        /// Whether something about the peer's own join may lie in what was jumped over: known of
+        /// entries, never of an origin.
+        heard: bool,
         /// The cluster on which the peer last acted.
         old: &'a Replica,
         /// The cluster now.
@@ -104,10 +115,19 @@ pub struct Output {
 impl Peer {
     /// A peer that has not asked to join yet.
     ///
-    /// After every `gc_every` failed attempts it has everybody's pulse checked (`peer-gc`); `None`
-    /// leaves that to operators.
+    /// After every `gc_every` failed attempts, and after as many looks in vain, it has everybody's
+    /// pulse checked (`peer-gc`); `None` leaves that to operators.
     pub fn new(id: PeerId, gc_every: Option<u32>) -> Peer {
-        Peer { id, gc_every, standing: Standing::New, attempts: 0, held: Vec::new() }
+        Peer {
+            id,
+            gc_every,
+            standing: Standing::New,
+            attempts: 0,
+            looks: 0,
+            looks_in_vain: 0,
+            n_peers_seen: 0,
+            held: Vec::new(),
+        }
     }
 
     /// Its id.
@@ -120,9 +140,10 @@ impl Peer {
         self.standing
     }
 
-    /// How often it failed to join since it last was in. The shell's back-off grows with it.
+    /// How often it failed to join, or did not even try, since it last was in. The shell's back-off
+    /// grows with it.
     pub fn attempts(&self) -> u32 {
-        self.attempts
+        self.attempts.saturating_add(self.looks)
     }
 
     /// What the peer does and says because of `input`.
@@ -132,16 +153,21 @@ impl Peer {
         }
         match input {
             Input::Start => self.ask(),
+            Input::StartLater => {
+                self.standing = Standing::BackingOff;
+                Output { effects: Vec::from([Effect::BackOff]), ..Output::default() }
+            }
             Input::Played { entry, outcome, old, new } => {
                 let response = respond(entry, outcome, old, new, &self.id);
                 self.follow(response, new)
             }
-            Input::Jumped { old, new } => {
-                if self.standing == Standing::Aborting {
+            Input::Jumped { .. } if mutant::is_on(Mutant::NoReconcile) => Output::default(),
+            Input::Jumped { heard, old, new } => {
+                if self.standing == Standing::Aborting && heard {
                     // Our abort may lie behind us, unseen. Saying it twice is harmless.
                     self.standing = Standing::Joining;
                 }
-                let response = self.catch_up(old, new);
+                let response = self.catch_up(heard, old, new);
                 self.follow(response, new)
             }
             Input::PulseGone { peer, replica } => {
@@ -151,21 +177,46 @@ impl Peer {
             }
             Input::TimerFired { replica } => {
                 let is_out = self.standing == Standing::BackingOff && !replica.is_joining(&self.id);
-                if is_out { self.ask() } else { Output::default() }
+                match is_out {
+                    true if replica.has_candidate() => self.ask(),
+                    true => self.look_again(replica),
+                    false => Output::default(),
+                }
             }
             Input::Say(command) => self.gate(command),
             Input::Leave => say([LeaveCluster { peer: self.id.clone() }.into()]),
         }
     }
 
+    /// Nobody could take us: asking would only fill the log. We wait longer, and meanwhile look
+    /// whether one of those who are in is still alive: if they all died in the middle of joins,
+    /// nobody else is left to notice. If nothing moves at all, everybody's pulse is checked.
+    fn look_again(&mut self, replica: &Replica) -> Output {
+        let n_peers = replica.n_peers();
+        self.looks = self.looks.saturating_add(1);
+        let moves = core::mem::replace(&mut self.n_peers_seen, n_peers) != n_peers;
+        self.looks_in_vain = if moves { 0 } else { self.looks_in_vain.saturating_add(1) };
+        // Those who look at the same time are not to look at the same one.
+        let own = self.id.as_str().bytes().map(usize::from).sum::<usize>();
+        let rank = own.wrapping_add(self.looks as usize).checked_rem(n_peers);
+        let member = rank.and_then(|rank| replica.peer_at(rank)).cloned();
+        let probe = member.filter(|_| !mutant::is_on(Mutant::NoProbe)).map(Effect::Probe);
+        let effects = probe.into_iter().chain([Effect::BackOff]).collect();
+        let append = self.gc_after(self.looks_in_vain).into_iter().collect();
+        Output { effects, append, refused: None }
+    }
+
+    /// A `peer-gc`, if it is due after so many failures.
+    fn gc_after(&self, failures: u32) -> Option<Command> {
+        let is_due = |every: u32| failures > 0 && failures.checked_rem(every) == Some(0);
+        let gc = PeerGc { peer: self.id.clone() };
+        self.gc_every.is_some_and(is_due).then(|| gc.into())
+    }
+
     fn ask(&mut self) -> Output {
         self.standing = Standing::Joining;
-        let gc_is_due = self
-            .gc_every
-            .is_some_and(|every| self.attempts > 0 && self.attempts.checked_rem(every) == Some(0));
-        let gc = gc_is_due.then(|| PeerGc { peer: self.id.clone() }.into());
         let prepare = PrepareJoinCluster { joiner: self.id.clone() }.into();
-        say(gc.into_iter().chain([prepare]))
+        say(self.gc_after(self.attempts).into_iter().chain([prepare]))
     }
 
     /// Lets through what a peer of this standing may do and say, and moves on to the next one.
@@ -178,7 +229,7 @@ impl Peer {
         if new.is_member(&self.id) {
             let has_joined = self.standing != Standing::Member;
             self.standing = Standing::Member;
-            self.attempts = 0;
+            (self.attempts, self.looks, self.looks_in_vain) = (0, 0, 0);
             if has_joined {
                 commands.extend(self.let_out(new));
             }
@@ -213,21 +264,24 @@ impl Peer {
 
     /// What is left to do and to say after a jump. What lay in between was not seen, so every
     /// watch is armed again and every duty is said again.
-    fn catch_up(&self, old: &Replica, new: &Replica) -> Response {
+    fn catch_up(&self, heard: bool, old: &Replica, new: &Replica) -> Response {
         let mut all = effects(old, new, &self.id);
         let kept = new.watches(&self.id).into_iter().map(Effect::Watch);
         let kept: Vec<_> = kept.filter(|watch| !all.contains(watch)).collect();
         all.extend(kept);
         let mut commands = owed(new, &self.id);
-        if !new.is_member(&self.id) && !new.is_joining(&self.id) {
-            // Our prepare may lie before or behind us; aborting makes both the same.
+        let was_heard = heard || old.is_joining(&self.id);
+        if was_heard && !new.is_member(&self.id) && !new.is_joining(&self.id) {
+            // Our prepare may lie before or behind us; aborting makes both the same. If it is not
+            // behind us it will still come, and an abort would only undo it.
             commands.push(AbortJoinCluster { joiner: self.id.clone() }.into());
         }
         Response { effects: all, commands }
     }
 
     fn gate(&mut self, command: Command) -> Output {
-        if self.standing == Standing::Member || command.is_about_joining() {
+        let is_in = self.standing == Standing::Member || mutant::is_on(Mutant::Ungated);
+        if is_in || command.is_about_joining() {
             return say([command]);
         }
         if self.held.contains(&command) {
@@ -244,6 +298,9 @@ impl Peer {
     fn let_out(&mut self, replica: &Replica) -> Vec<Command> {
         let mut held = core::mem::take(&mut self.held);
         held.retain(|command| {
+            if mutant::is_on(Mutant::Uncollapsed) {
+                return true;
+            }
             let entry = Entry { position: Position::default(), command: command.clone() };
             replica.clone().play(&entry).is_ok()
         });

@@ -4,7 +4,7 @@
 //! so when the duty is new. The rest answer the entry itself, for the cases in which the entry
 //! was refused and the replica shows no difference.
 
-use alloc::vec::Vec;
+use alloc::{collections::BTreeSet, vec::Vec};
 
 use crate::{
     command::{
@@ -42,6 +42,55 @@ pub fn respond(
     Response { effects, commands: reactions(entry, outcome, old, new, me) }
 }
 
+/// Everybody who may have something to do or to say because `entry` turned `old` into `new`, or
+/// `None` for anybody. More than need be, but never fewer: a node with a thousand peers asks only
+/// these, instead of all its own.
+pub fn concerned(entry: &Entry, old: &Replica, new: &Replica) -> Option<BTreeSet<PeerId>> {
+    if !old.jobs.is_empty() || !new.jobs.is_empty() {
+        // Any of them may be wanted elsewhere now.
+        return None;
+    }
+    let mut found: BTreeSet<PeerId> = match &entry.command {
+        Command::PrepareJoinCluster(it) => BTreeSet::from([it.joiner.clone()]),
+        Command::NotifyJoinCluster(it) => {
+            BTreeSet::from([it.joiner.clone(), it.observer.clone(), it.subject.clone()])
+        }
+        Command::NotifyWatchers(it) => {
+            BTreeSet::from([it.joiner.clone(), it.observer.clone(), it.subject.clone()])
+        }
+        Command::AcceptJoinCluster(it) => {
+            BTreeSet::from([it.joiner.clone(), it.observer.clone(), it.subject.clone()])
+        }
+        Command::AbortJoinCluster(it) => BTreeSet::from([it.joiner.clone()]),
+        Command::LeaveCluster(it) => BTreeSet::from([it.peer.clone()]),
+        Command::PeerGc(it) => BTreeSet::from([it.peer.clone()]),
+        Command::Gc(it) => BTreeSet::from([it.caller.clone()]),
+        // How peers join may have changed under everybody.
+        Command::ConfigureCluster(_) => return None,
+        Command::SubmitJob(_)
+        | Command::VolunteerForTask(_)
+        | Command::SealTask(_)
+        | Command::CompleteTask(_)
+        | Command::KillJob(_) => BTreeSet::new(),
+    };
+    // Whom a peer watches, and what it owes, depends on its neighbours and on their joiners: who is
+    // changed concerns those who are at most two steps away.
+    for _ in 0..2 {
+        let mut around = BTreeSet::new();
+        for peer in &found {
+            around.extend([old, new].iter().flat_map(|replica| neighbours(replica, peer)).cloned());
+        }
+        found.extend(around);
+    }
+    Some(found)
+}
+
+fn neighbours<'a>(replica: &'a Replica, peer: &'a PeerId) -> impl Iterator<Item = &'a PeerId> {
+    let in_the_ring = [replica.predecessor(peer), replica.successor(peer)];
+    let joiner = replica.joins.get(peer).map(|join| &join.joiner);
+    in_the_ring.into_iter().chain(joiner).chain(replica.anchors.get(peer))
+}
+
 /// What `me` says because `entry` turned `old` into `new`.
 pub fn reactions(
     entry: &Entry,
@@ -64,7 +113,11 @@ pub fn reactions(
 fn volunteers(entry: &Entry, old: &Replica, new: &Replica, me: &PeerId) -> Option<Command> {
     let is_answered =
         || matches!(&entry.command, Command::VolunteerForTask(it) if it.peers.contains(me));
-    let is_due = new.moves(me) && (!old.moves(me) || is_answered());
+    let sleeps = || {
+        let comes = matches!(&entry.command, Command::SubmitJob(_)) || !old.is_member(me);
+        mutant::is_on(Mutant::IdleSleep) && old.assignment(me).is_none() && !comes
+    };
+    let is_due = new.moves(me) && (!old.moves(me) || is_answered()) && !sleeps();
     is_due.then(|| volunteer(me))
 }
 
@@ -129,9 +182,11 @@ fn must_abort(entry: &Entry, outcome: &Outcome, old: &Replica, new: &Replica, me
     if new.is_member(me) || new.is_joining(me) {
         return false;
     }
-    let was_forgotten = old.is_joining(me);
+    let was_forgotten = old.is_joining(me) && !mutant::is_on(Mutant::NoAbortWhenForgotten);
     match &entry.command {
-        Command::PrepareJoinCluster(it) if it.joiner == *me => is_refusal(outcome),
+        Command::PrepareJoinCluster(it) if it.joiner == *me => {
+            is_refusal(outcome) && !mutant::is_on(Mutant::NoAbortWhenRefused)
+        }
         Command::NotifyJoinCluster(it) if it.joiner == *me => outcome.is_err(),
         Command::NotifyWatchers(it) if it.joiner == *me => outcome.is_err(),
         Command::AcceptJoinCluster(it) if it.joiner == *me => outcome.is_err(),
@@ -169,7 +224,9 @@ fn answers(entry: &Entry, outcome: &Outcome, new: &Replica, me: &PeerId) -> Vec<
         Command::AbortJoinCluster(it) if it.joiner == *me && !new.is_member(me) => {
             Vec::from([Effect::BackOff])
         }
-        Command::LeaveCluster(it) if it.peer == *me => Vec::from([Effect::Stop]),
+        Command::LeaveCluster(it) if it.peer == *me && !mutant::is_on(Mutant::NoSelfStop) => {
+            Vec::from([Effect::Stop])
+        }
         Command::PeerGc(it) if it.peer == *me => {
             new.peers_by_id().filter(|peer| *peer != me).cloned().map(Effect::Probe).collect()
         }

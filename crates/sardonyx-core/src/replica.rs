@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use self::job::{Job, JobOutcome, Slot};
 use crate::{
     id::{JobId, PeerId, Position},
+    mutant::{self, Mutant},
     scheduler::PlanCell,
     tree::Tree,
 };
@@ -248,7 +249,9 @@ impl Replica {
         if let Some(anchor) = self.anchors.get(me) {
             // The joiner watches its anchor as well: if that dies before the join is through,
             // nobody else may be there to report it.
-            watched.insert(anchor.clone());
+            if !mutant::is_on(Mutant::AnchorUnwatched) {
+                watched.insert(anchor.clone());
+            }
             if self.join_protocol() == JoinProtocol::ThreePhase {
                 watched.insert(self.successor(anchor).clone());
             }

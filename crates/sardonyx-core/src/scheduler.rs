@@ -22,6 +22,7 @@ use once_cell::race::OnceBox;
 
 use crate::{
     id::PeerId,
+    mutant::{self, Mutant},
     replica::{
         JobScheduler, Replica,
         job::{Job, TaskScheduler},
@@ -148,7 +149,10 @@ impl Replica {
     }
 
     fn live_jobs(&self) -> Vec<JobView<'_>> {
-        let live = self.jobs.iter().filter(|(_, job)| job.is_live());
+        let live = self
+            .jobs
+            .iter()
+            .filter(|(_, job)| job.is_live() || mutant::is_on(Mutant::EndedJobsPlanned));
         live.map(|(place, job)| JobView::new(*place, job)).collect()
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sardonyx_core::{
     Command, Entry, JobId, Outcome, Peer, PeerId, Position, Replica, apply,
     command::{JobText, VolunteerForTask},
-    effect,
+    concerned, effect,
     peer::{self, Standing},
     replica::job::Assignment,
 };
@@ -13,6 +13,12 @@ use sardonyx_core::{
 /// From how many entries on a node plays them at once and acts only on the last: catching up must
 /// not start tasks that are long over.
 pub const BULK_MIN: usize = 64;
+
+/// How many peers of one node ask to be stitched into a ring of `n_ring` at a time. A member takes
+/// one joiner at a time; a sixth of the ring leaves room for other nodes that do the same.
+pub(crate) fn n_may_ask(n_ring: usize) -> usize {
+    (n_ring / 6).max(1)
+}
 
 /// A node's virtual peers on one replica.
 #[derive(Clone, Debug)]
@@ -125,9 +131,18 @@ impl Node {
         let mut output = Output::default();
         match input {
             Input::Boot(id) => {
+                // If all of ours asked at once, most would be refused, and each refusal is two
+                // entries.
+                let asks =
+                    |it: &&Peer| matches!(it.standing(), Standing::Joining | Standing::Aborting);
+                let n_asking = self.peers.values().filter(asks).count();
                 let peer = Peer::new(id.clone(), self.gc_every);
                 self.peers.insert(id.clone(), peer);
-                self.step_one(&id, peer::Input::Start, &mut output);
+                let start = match n_asking < n_may_ask(self.replica.n_peers()) {
+                    true => peer::Input::Start,
+                    false => peer::Input::StartLater,
+                };
+                self.step_one(&id, start, &mut output);
             }
             Input::Entries(entries) if entries.len() >= BULK_MIN => {
                 let old = self.replica.clone();
@@ -136,7 +151,8 @@ impl Node {
                     self.position = Some(entry.position);
                     self.keep_job(entry, &outcome);
                 }
-                self.jumped(&old, &mut output);
+                let heard = entries.iter().filter_map(|entry| entry.command.joiner()).collect();
+                self.jumped(&old, Some(&heard), &mut output);
             }
             Input::Entries(entries) => {
                 entries.iter().for_each(|entry| self.play(entry, &mut output));
@@ -146,7 +162,7 @@ impl Node {
                 self.position = Some(position);
                 let replica = &self.replica;
                 self.jobs.retain(|job, _| replica.job(job).is_some_and(|job| job.is_live()));
-                self.jumped(&old, &mut output);
+                self.jumped(&old, None, &mut output);
             }
             Input::PulseGone(gone) => {
                 let replica = self.replica.clone();
@@ -186,7 +202,11 @@ impl Node {
         let old = std::mem::replace(&mut self.replica, new.clone());
         self.position = Some(entry.position);
         self.keep_job(entry, &outcome);
-        for id in self.ids() {
+        let ids = match concerned(entry, &old, &new) {
+            Some(few) => few.into_iter().filter(|id| self.peers.contains_key(id)).collect(),
+            None => self.ids(),
+        };
+        for id in ids {
             let played = peer::Input::Played { entry, outcome: &outcome, old: &old, new: &new };
             self.step_one(&id, played, output);
         }
@@ -221,10 +241,13 @@ impl Node {
         }
     }
 
-    fn jumped(&mut self, old: &Replica, output: &mut Output) {
+    /// Everybody of ours acts on the difference. `heard` are those of whose joins the entries spoke,
+    /// or `None` if nobody knows.
+    fn jumped(&mut self, old: &Replica, heard: Option<&BTreeSet<&PeerId>>, output: &mut Output) {
         let new = self.replica.clone();
         for id in self.ids() {
-            self.step_one(&id, peer::Input::Jumped { old, new: &new }, output);
+            let heard = heard.is_none_or(|them| them.contains(&id));
+            self.step_one(&id, peer::Input::Jumped { heard, old, new: &new }, output);
         }
     }
 

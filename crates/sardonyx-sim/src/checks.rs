@@ -1,8 +1,8 @@
 //! The judgement: what must hold once it is calm.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use sardonyx_core::{PeerId, peer::Standing, replica::job::JobState};
+use sardonyx_core::{JobScheduler, PeerId, Replica, peer::Standing, replica::job::Job};
 
 use crate::world::World;
 
@@ -14,8 +14,9 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("one ring of exactly the living", one_ring_of_exactly_the_living),
     ("everybody is where the log is", everybody_is_where_the_log_is),
     ("every death would be seen", every_death_would_be_seen),
+    ("nobody dead has work", nobody_dead_has_work),
     ("everybody runs what the log says", everybody_runs_what_the_log_says),
-    ("all jobs are over", all_jobs_are_over),
+    ("every job that can be finished is", every_job_that_can_be_finished_is),
     ("the log is bounded", the_log_is_bounded),
 ];
 
@@ -60,28 +61,75 @@ fn every_death_would_be_seen(world: &World) -> Result<(), String> {
     Ok(())
 }
 
+fn nobody_dead_has_work(world: &World) -> Result<(), String> {
+    let living = living(world);
+    for job in world.replica().jobs() {
+        for (task, mut peers) in job.allocations() {
+            if let Some(dead) = peers.find(|peer| !living.contains(*peer)) {
+                return Err(format!("{dead} is to run {task} of {}", job.id()));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn everybody_runs_what_the_log_says(world: &World) -> Result<(), String> {
-    for (peer, runs) in world.running() {
-        let says = world.replica().assignment(peer);
-        if says.as_ref() != Some(runs) {
+    let running: BTreeMap<_, _> = world.running().collect();
+    for peer in living(world) {
+        let (runs, says) = (running.get(&peer).copied(), world.replica().assignment(&peer));
+        if says.as_ref() != runs {
             return Err(format!("{peer} runs {runs:?}, the log says {says:?}"));
         }
     }
     Ok(())
 }
 
-fn all_jobs_are_over(world: &World) -> Result<(), String> {
-    let is_over = |state| matches!(state, JobState::Completed | JobState::Killed);
-    let open = world.replica().jobs().find(|job| !is_over(job.state()));
-    open.map_or(Ok(()), |job| {
-        let why = world.replica().waiting(job);
-        Err(format!("{} is {:?}: {why:?}", job.id(), job.state()))
-    })
+/// A job that needs no more peers than there are gets them sooner or later; under shares, one that
+/// has peers finishes. What is left has nobody.
+fn every_job_that_can_be_finished_is(world: &World) -> Result<(), String> {
+    let replica = world.replica();
+    for job in replica.jobs().filter(|job| job.is_live()) {
+        let may_wait = replica.job_scheduler() == JobScheduler::Percentage;
+        if job.n_peers() > 0 || (peers_needed(job) <= replica.n_peers() && !may_wait) {
+            let why = replica.waiting(job);
+            return Err(format!("{} is {:?}: {why:?}", job.id(), job.state()));
+        }
+    }
+    Ok(())
+}
+
+/// How few peers the job can be run with.
+fn peers_needed(job: &Job) -> usize {
+    let done: BTreeSet<_> = job.completions().collect();
+    let open = job.terms().tasks.iter().filter(|(task, _)| !done.contains(task));
+    let covered = u32::from(job.terms().partial_coverage_protection);
+    // A task that is being sealed needs its sealer and nobody else.
+    let sealing: BTreeSet<_> = job.sealing().map(|(task, _)| task).collect();
+    let most = |task| if sealing.contains(task) { 1 } else { u32::MAX };
+    let needs = open
+        .map(|(task, limits)| limits.min_peers.unwrap_or(0).max(covered).min(most(task)) as usize);
+    needs.sum::<usize>().max(1)
+}
+
+/// A protected job runs whole or not at all: the entry after which there are too few peers takes
+/// away those that it has. Holds after every entry, not only in the calm.
+pub(crate) fn protected_jobs_are_covered(replica: &Replica) -> Result<(), String> {
+    let protected = replica.jobs().filter(|job| job.terms().partial_coverage_protection);
+    for job in protected.filter(|job| job.is_live() && job.n_peers() > 0) {
+        let needed = peers_needed(job);
+        if needed > replica.n_peers() {
+            let (id, has, n) = (job.id(), job.n_peers(), replica.n_peers());
+            return Err(format!(
+                "protected jobs run whole or not at all: {id} holds {has}, needs {needed} of {n}"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// A cluster that talks to itself for ever is as broken as one that is silent.
 fn the_log_is_bounded(world: &World) -> Result<(), String> {
-    let max = 400 + 60 * world.boots();
+    let max = 200 + 15 * world.boots() + 5 * world.steps();
     match world.log_length() > max {
         true => Err(format!("{} entries for {} boots", world.log_length(), world.boots())),
         false => Ok(()),

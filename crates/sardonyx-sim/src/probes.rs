@@ -1,6 +1,6 @@
 //! Rare paths, counted: a campaign that never saw one has not tested it.
 
-use sardonyx_core::{Command, Entry, PeerId, Phase, Replica};
+use sardonyx_core::{Command, Entry, PeerId, Phase, Replica, replica::job::Job};
 
 /// How often each rare path was seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub struct Probes {
     pub observers_lost_between_notify_and_accept: u64,
     /// A reader found its next entry trimmed.
     pub readers_overtaken_by_gc: u64,
+    /// That happened to a node in the middle of a join.
+    pub joiners_overtaken_by_gc: u64,
     /// A peer left while it was sealing a task.
     pub sealers_lost: u64,
     /// Nobody of those who were in was left.
@@ -21,13 +23,21 @@ pub struct Probes {
     pub ids_given_up: u64,
     /// A node caught up in bulk.
     pub bulk_reads: u64,
+    /// A process found its session gone.
+    pub sessions_lost: u64,
+    /// Something happened just at a bad moment.
+    pub ambushes: u64,
+    /// An old command was appended once more.
+    pub echoes: u64,
+    /// A protected job lost what covered it.
+    pub jobs_uncovered: u64,
     /// A task was completed.
     pub tasks_completed: u64,
 }
 
 impl Probes {
     /// The counts by name.
-    pub fn counts(&self) -> [(&'static str, u64); 9] {
+    pub fn counts(&self) -> [(&'static str, u64); 14] {
         [
             ("joins aborted", self.joins_aborted),
             (
@@ -35,11 +45,16 @@ impl Probes {
                 self.observers_lost_between_notify_and_accept,
             ),
             ("readers overtaken by gc", self.readers_overtaken_by_gc),
+            ("joiners overtaken by gc", self.joiners_overtaken_by_gc),
             ("sealers lost", self.sealers_lost),
             ("clusters replaced", self.clusters_replaced),
             ("copies dropped", self.copies_dropped),
             ("ids given up", self.ids_given_up),
             ("bulk reads", self.bulk_reads),
+            ("sessions lost", self.sessions_lost),
+            ("ambushes", self.ambushes),
+            ("echoes", self.echoes),
+            ("protected jobs uncovered", self.jobs_uncovered),
             ("tasks completed", self.tasks_completed),
         ]
     }
@@ -50,7 +65,12 @@ impl Probes {
         self.observers_lost_between_notify_and_accept +=
             other.observers_lost_between_notify_and_accept;
         self.readers_overtaken_by_gc += other.readers_overtaken_by_gc;
+        self.joiners_overtaken_by_gc += other.joiners_overtaken_by_gc;
         self.sealers_lost += other.sealers_lost;
+        self.sessions_lost += other.sessions_lost;
+        self.ambushes += other.ambushes;
+        self.echoes += other.echoes;
+        self.jobs_uncovered += other.jobs_uncovered;
         self.clusters_replaced += other.clusters_replaced;
         self.copies_dropped += other.copies_dropped;
         self.ids_given_up += other.ids_given_up;
@@ -59,6 +79,12 @@ impl Probes {
     }
 
     pub(crate) fn see(&mut self, entry: &Entry, old: &Replica, new: &Replica) {
+        let uncovered = |(was, now): &(&Job, &Job)| {
+            let is_protected = was.terms().partial_coverage_protection;
+            is_protected && now.is_live() && was.n_peers() > 1 && now.n_peers() == 0
+        };
+        let lost = old.jobs().zip(new.jobs()).filter(uncovered).count();
+        self.jobs_uncovered += lost as u64;
         if let Command::LeaveCluster(it) = &entry.command {
             let accepted = old.joins_in(Phase::Accepted);
             let was_observer =

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sardonyx_core::{Command, Entry, PeerId, Position, Replica, apply, laws};
+use sardonyx_core::{Command, Entry, Outcome, PeerId, Position, Replica, apply, laws};
 
 /// Who is connected: a process and which of its lives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -23,6 +23,8 @@ pub(crate) struct Store {
     /// The cluster after each entry that is no copy, as anybody who plays the log computes it.
     pub(crate) history: BTreeMap<Position, Replica>,
     pub(crate) replica: Replica,
+    /// After how many entries the laws are checked and the cluster is kept.
+    pub(crate) check_every: u64,
     tokens: BTreeSet<Token>,
     pub(crate) pulses: BTreeMap<PeerId, SessionId>,
     pub(crate) watches: BTreeMap<PeerId, BTreeSet<SessionId>>,
@@ -44,6 +46,7 @@ impl Store {
             origin: None,
             history: BTreeMap::new(),
             replica: Replica::new(),
+            check_every: 1,
             tokens: BTreeSet::new(),
             pulses: BTreeMap::new(),
             watches: BTreeMap::new(),
@@ -56,22 +59,31 @@ impl Store {
     }
 
     /// Appends, unless it is a copy: then it takes a place in the log that readers pass over.
-    /// Returns the entry and whether it was new.
+    /// Returns the entry, and what became of it if it was new.
     pub(crate) fn append(
         &mut self,
         token: Token,
         command: Command,
-    ) -> Result<(Entry, bool), laws::Broken> {
+    ) -> Result<(Entry, Option<Outcome>), laws::Broken> {
         let entry = Entry { position: Position(self.log.len() as u64), command };
         let is_new = self.tokens.insert(token);
         self.log.push((is_new, entry.clone()));
-        if is_new {
-            let (next, _) = apply(&self.replica, &entry);
+        if !is_new {
+            return Ok((entry, None));
+        }
+        let (next, outcome) = apply(&self.replica, &entry);
+        if entry.position.0.is_multiple_of(self.check_every) {
             laws::check(&next)?;
             self.history.insert(entry.position, next.clone());
-            self.replica = next;
         }
-        Ok((entry, is_new))
+        self.replica = next;
+        Ok((entry, Some(outcome)))
+    }
+
+    /// The command that was appended so many entries ago.
+    pub(crate) fn command_back(&self, back: usize) -> Option<Command> {
+        let (_, entry) = self.log.iter().rev().nth(back)?;
+        Some(entry.command.clone())
     }
 
     /// Up to `most` entries from the place `at` on; also says where to read on.

@@ -1,37 +1,36 @@
 //! The world: virtual time, one event after the other.
+//!
+//! `shell` carries out what nodes want, as a process would; `storm` is what goes wrong.
+
+mod shell;
+mod storm;
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap},
+    collections::{BTreeSet, BinaryHeap},
     fmt,
 };
 
 use sardonyx_core::{
-    Command, Entry, PeerId, Replica,
-    command::{CompleteTask, Gc, SealTask},
-    peer::BackOff,
+    Command, Entry, JobId, JobScheduler, PeerId, Replica, laws, peer::Standing,
     replica::job::Assignment,
 };
-use sardonyx_peer::{Effect, Input, Node};
+use sardonyx_peer::{Input, Node};
 
 use crate::{
     checks,
+    plan::{Plan, STORM, What},
     probes::Probes,
     process::Process,
-    rng::Rng,
-    store::{Read, SessionId, Store, Token},
-    weather::{Fault, Weather},
-    workload::{self, Workload},
+    store::{SessionId, Store, Token},
+    weather::{Fault, Harm, Moment},
+    workload,
 };
 
 /// How long a session lives without a sign of life, in milliseconds.
 const SESSION_TIMEOUT: u64 = 1_000;
-/// How long the storm lasts.
-const STORM: u64 = 15_000;
 /// How long the calm may last before the cluster must be at rest.
 const CALM_MAX: u64 = 240_000;
-/// How many entries a node reads at once.
-const READ_MAX: usize = 200;
 
 /// A run that held.
 #[derive(Debug)]
@@ -42,24 +41,34 @@ pub struct Passed {
     pub probes: Probes,
     /// How many entries the log has.
     pub entries: usize,
+    /// How many virtual peers were started.
+    pub boots: usize,
 }
 
 /// A run that did not hold.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Failed {
     /// The run.
-    pub seed: u64,
-    /// What went wrong.
+    pub plan: Plan,
+    /// What went wrong: the name of a check or of a law, a colon, and what was found.
     pub why: String,
     /// What happened before.
     pub trace: Vec<String>,
 }
 
+impl Failed {
+    /// The name of what does not hold.
+    pub fn name(&self) -> &str {
+        self.why.split(':').next().unwrap_or_default()
+    }
+}
+
+/// The column trace: the time, who, the members of each process, and what happened.
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "seed {}: {}", self.seed, self.why)?;
-        writeln!(f, "{:>8}  {:<10} what", "ms", "who")?;
-        self.trace.iter().try_for_each(|line| writeln!(f, "{line}"))
+        writeln!(f, "{:>8}  {:<8} {:<24} what", "ms", "who", "members by process")?;
+        self.trace.iter().try_for_each(|line| writeln!(f, "{line}"))?;
+        writeln!(f, "seed {}: {}", self.plan.seed, self.why)
     }
 }
 
@@ -71,84 +80,104 @@ enum Event {
     Read(SessionId),
     /// What a process sent arrives at the store.
     Land(SessionId),
-    /// A back-off is over.
-    Timer(SessionId, PeerId),
+    /// An alarm of a process may be due.
+    Alarm(SessionId),
     /// A process is told that a pulse is gone.
     Gone(SessionId, PeerId),
     /// A session has been silent for too long.
     Expire(SessionId),
+    /// A process gives a sign of life, and finds out whether its session is there.
+    Ping(SessionId),
     /// A task has seen the last of its input, or has told everybody downstream.
     TaskDone(SessionId, PeerId, u64, bool),
-    /// A client says something.
-    Client(usize),
-    Weather,
+    /// A step of the plan.
+    Step(usize),
 }
 
 /// Everything there is in a run.
 pub struct World {
-    rng: Rng,
+    plan: Plan,
     now: u64,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     n_events: u64,
     store: Store,
     processes: Vec<Process>,
-    workload: Workload,
-    weather: Weather,
+    ambushes: Vec<(Moment, Harm)>,
+    /// How many appends of a hundred get lost, and until when.
+    lost_answers: (u64, u64),
     is_calm: bool,
-    gc_every: Option<u32>,
     n_tokens: u64,
     n_boots: usize,
-    n_named: u64,
+    /// Jobs that are over, for good.
+    ended: BTreeSet<JobId>,
     probes: Probes,
     trace: Vec<String>,
     trace_hash: u64,
 }
 
 impl World {
-    /// Runs a seed from beginning to end.
+    /// Runs the plan of a seed.
     pub fn run(seed: u64) -> Result<Passed, Failed> {
-        World::run_with(seed, Some(4))
+        World::play(&Plan::draw(seed))
     }
 
-    /// The same with `peer-gc` after so many failed attempts, or never: it is a second way to find
-    /// the dead, and hides whether the first one works.
-    pub fn run_with(seed: u64, gc_every: Option<u32>) -> Result<Passed, Failed> {
-        let mut world = World::new(seed);
-        world.gc_every = gc_every;
-        let held = world.storm_and_calm().and_then(|()| checks::judge(&world));
-        match held {
+    /// Runs a plan from beginning to end.
+    pub fn play(plan: &Plan) -> Result<Passed, Failed> {
+        World::play_traced(plan).0
+    }
+
+    /// The same, with what happened, for runs that hold too.
+    pub fn play_traced(plan: &Plan) -> (Result<Passed, Failed>, Vec<String>) {
+        let mut world = World::new(plan.clone());
+        let held = world.storm_and_calm();
+        let result = match held {
             Ok(()) => Ok(Passed {
                 trace_hash: world.trace_hash,
-                probes: world.probes,
+                probes: world.probes.clone(),
                 entries: world.store.len(),
+                boots: world.n_boots,
             }),
-            Err(why) => Err(Failed { seed, why, trace: world.trace }),
-        }
+            Err(why) => Err(Failed { plan: plan.clone(), why, trace: world.trace.clone() }),
+        };
+        (result, world.trace)
     }
 
-    fn new(seed: u64) -> World {
-        let mut rng = Rng::new(seed);
-        let workload = Workload::draw(&mut rng);
-        let weather = Weather::draw(&mut rng);
-        let processes = (0..workload.processes).map(|_| Process::new()).collect();
+    fn new(plan: Plan) -> World {
         World {
-            rng,
+            processes: Vec::new(),
+            plan,
             now: 0,
             events: BinaryHeap::new(),
             n_events: 0,
             store: Store::new(),
-            processes,
-            workload,
-            weather,
+            ambushes: Vec::new(),
+            lost_answers: (0, 0),
             is_calm: false,
-            gc_every: None,
             n_tokens: 0,
             n_boots: 0,
-            n_named: 0,
+            ended: BTreeSet::new(),
             probes: Probes::default(),
             trace: Vec::new(),
             trace_hash: 0xcbf2_9ce4_8422_2325,
         }
+    }
+
+    /// Runs a plan until it is at rest, with the laws checked once in a thousand entries and without
+    /// a trace: for clusters of thousands. Says how long the log and the time became.
+    pub fn rest(plan: &Plan) -> Result<(usize, u64), String> {
+        let mut world = World::new(plan.clone());
+        world.store.check_every = 1_000;
+        world.is_calm = true;
+        world.append_now(workload::configure(plan.protocol, plan.scheduler))?;
+        for step in &plan.steps {
+            if let What::Fault(fault) = &step.what {
+                world.blow(fault)?;
+            }
+        }
+        world.play_until(CALM_MAX)?;
+        checks::judge(&world)?;
+        laws::check(world.replica()).map_err(|broken| broken.to_string())?;
+        Ok((world.store.len(), world.now))
     }
 
     /// The cluster at the end of the log.
@@ -176,31 +205,34 @@ impl World {
         self.n_boots
     }
 
+    /// How many steps the plan had.
+    pub fn steps(&self) -> usize {
+        self.plan.steps.len()
+    }
+
     fn storm_and_calm(&mut self) -> Result<(), String> {
-        self.note("world", &format!("{:?} {:?}", self.workload.clone(), self.weather.clone()));
-        self.append_now(workload::configure(self.workload.protocol))?;
-        for process in 0..self.processes.len() {
-            let at = self.rng.below(3_000);
-            self.at(at, Event::Boot(process));
+        self.append_now(workload::configure(self.plan.protocol, self.plan.scheduler))?;
+        for index in 0..self.plan.steps.len() {
+            self.at(self.plan.steps[index].at.min(STORM), Event::Step(index));
         }
-        for number in 0..3 * self.workload.jobs {
-            let at = self.rng.below(STORM);
-            self.at(at, Event::Client(number));
-        }
-        let first = self.rng.below(2 * self.weather.every);
-        self.at(first, Event::Weather);
         self.play_until(STORM)?;
         self.calm_down();
-        // Under shares a job may rightly wait for ever; this way every job can be finished.
-        self.append_now(workload::schedule_greedily())?;
-        self.play_until(STORM + CALM_MAX)
+        self.play_until(STORM + CALM_MAX)?;
+        checks::judge(self)?;
+        // Under shares a job may rightly wait for ever. Now whatever fits can be finished.
+        self.append_now(workload::schedule(JobScheduler::Greedy))?;
+        self.play_until(self.now + CALM_MAX)?;
+        checks::judge(self)
     }
 
     /// Plays events up to a time, or until there are none.
     fn play_until(&mut self, end: u64) -> Result<(), String> {
         while let Some(Reverse((time, _, _))) = self.events.peek() {
             if *time > end {
-                return if self.is_calm { Err("it never comes to rest".into()) } else { Ok(()) };
+                return match self.is_calm {
+                    true => Err(format!("it comes to rest: not within {CALM_MAX} ms")),
+                    false => Ok(()),
+                };
             }
             if let Some(Reverse((time, _, event))) = self.events.pop() {
                 self.now = time;
@@ -214,13 +246,16 @@ impl World {
         self.is_calm = true;
         self.now = STORM;
         self.note("world", "calm");
+        self.ambushes.clear();
+        self.lost_answers = (0, 0);
         for index in 0..self.processes.len() {
             let process = &mut self.processes[index];
             process.paused_until = process.paused_until.min(STORM);
             process.cut_off_until = process.cut_off_until.min(STORM);
-            process.read_delay = 5;
-            if self.processes[index].node.is_none() {
-                let after = self.rng.below(3_000);
+            process.stuck_until = process.stuck_until.min(STORM);
+            process.slow = (0, 0);
+            if process.node.is_none() && process.boot > 0 {
+                let after = process.rng.below(3_000);
                 self.at(after, Event::Boot(index));
             }
         }
@@ -231,16 +266,27 @@ impl World {
         self.events.push(Reverse((self.now + delay, self.n_events, event)));
     }
 
-    fn latency(&mut self) -> u64 {
-        1 + self.rng.below(self.weather.latency)
-    }
-
     fn note(&mut self, who: &str, what: &str) {
-        let line = format!("{:>8}  {who:<10} {what}", self.now);
+        if self.store.check_every > 1 {
+            return;
+        }
+        let members: Vec<_> = self.processes.iter().map(|it| self.status(it)).collect();
+        let line = format!("{:>8}  {who:<8} {:<24} {what}", self.now, members.join(" "));
         for byte in line.bytes() {
             self.trace_hash = (self.trace_hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
         self.trace.push(line);
+    }
+
+    /// How many of a process's peers believe that they are in; or why nobody hears of it.
+    fn status(&self, process: &Process) -> String {
+        let Some(node) = &process.node else { return "-".into() };
+        if process.paused_until > self.now {
+            return "z".into();
+        }
+        let members = node.peers().filter(|it| it.standing() == Standing::Member).count();
+        let mark = if process.cut_off_until > self.now { "~" } else { "" };
+        format!("{members}{mark}")
     }
 
     /// Whether the event is for a life of the process that is still going on; puts it off while
@@ -250,9 +296,12 @@ impl World {
         if process.boot != session.boot || process.node.is_none() {
             return false;
         }
-        let needs_store = matches!(event, Event::Read(_) | Event::Land(_) | Event::Gone(..));
+        let needs_store =
+            matches!(event, Event::Read(_) | Event::Land(_) | Event::Gone(..) | Event::Ping(_));
         let cut_off_until = if needs_store { process.cut_off_until } else { 0 };
-        let until = process.paused_until.max(cut_off_until);
+        let reads = matches!(event, Event::Read(_));
+        let stuck_until = if reads { process.stuck_until } else { 0 };
+        let until = process.paused_until.max(cut_off_until).max(stuck_until);
         if until > self.now {
             self.at(until - self.now, event.clone());
             return false;
@@ -265,107 +314,62 @@ impl World {
     }
 
     fn handle(&mut self, event: &Event) -> Result<(), String> {
+        let for_session = match event {
+            Event::Boot(_) | Event::Step(_) | Event::Expire(_) => None,
+            Event::Read(session)
+            | Event::Land(session)
+            | Event::Alarm(session)
+            | Event::Ping(session)
+            | Event::Gone(session, _)
+            | Event::TaskDone(session, ..) => Some(*session),
+        };
+        if for_session.is_some_and(|session| !self.reaches(session, event)) {
+            return Ok(());
+        }
         match event {
             Event::Boot(process) => self.boot(*process),
-            Event::Weather => self.blow()?,
-            Event::Client(number) => self.client(*number)?,
-            Event::Expire(session) => self.expire(*session),
-            Event::Read(session) if self.reaches(*session, event) => self.read(*session),
-            Event::Land(session) if self.reaches(*session, event) => self.land(*session)?,
-            Event::Timer(session, peer) if self.reaches(*session, event) => {
-                self.step(*session, Input::TimerFired(peer.clone()));
+            Event::Step(index) => self.take_step(*index),
+            Event::Expire(session) => {
+                self.expire(*session);
+                Ok(())
             }
-            Event::Gone(session, peer) if self.reaches(*session, event) => {
+            Event::Read(session) => self.read(*session),
+            Event::Land(session) => self.land(*session),
+            Event::Alarm(session) => self.ring(*session),
+            Event::Ping(_) => Ok(()),
+            Event::Gone(session, peer) => {
                 self.note(&name(*session), &format!("sees that {peer} is gone"));
-                self.step(*session, Input::PulseGone(peer.clone()));
+                self.step(*session, Input::PulseGone(peer.clone()))
             }
-            Event::TaskDone(session, peer, epoch, is_sealed) if self.reaches(*session, event) => {
-                self.task_done(*session, peer, *epoch, *is_sealed);
+            Event::TaskDone(session, peer, epoch, is_sealed) => {
+                self.task_done(*session, peer, *epoch, *is_sealed)
             }
-            Event::Read(_)
-            | Event::Land(_)
-            | Event::Timer(..)
-            | Event::Gone(..)
-            | Event::TaskDone(..) => {}
         }
-        Ok(())
     }
 
-    fn boot(&mut self, index: usize) {
-        if self.processes[index].node.is_some() {
-            return;
+    fn take_step(&mut self, index: usize) -> Result<(), String> {
+        if self.is_calm {
+            return Ok(());
         }
-        let node = Node::new(self.gc_every);
-        let process = &mut self.processes[index];
-        process.boot += 1;
-        process.reads_at = 0;
-        process.node = Some(node);
+        match self.plan.steps[index].what.clone() {
+            What::Fault(fault) => self.blow(&fault),
+            What::Request(request) => {
+                let Some(command) = request.command() else { return Ok(()) };
+                let Some(process) = request.through() else {
+                    return self.append_now(command).map(|_| ());
+                };
+                self.say_through(process, command)
+            }
+        }
+    }
+
+    /// A client asks a peer of that process to say it.
+    fn say_through(&mut self, index: usize, command: Command) -> Result<(), String> {
+        let Some(process) = self.processes.get(index) else { return Ok(()) };
         let session = process.session(index);
-        self.note(&name(session), "boots");
-        for _ in 0..self.workload.peers {
-            self.boot_peer(session);
-        }
-        self.wake_reader(session);
-    }
-
-    fn boot_peer(&mut self, session: SessionId) {
-        self.n_named += 1;
-        self.n_boots += 1;
-        let Ok(id) = PeerId::new(&format!("p{}", self.n_named)) else { return };
-        self.store.pulses.insert(id.clone(), session);
-        self.step(session, Input::Boot(id));
-    }
-
-    fn read(&mut self, session: SessionId) {
-        let process = &mut self.processes[session.process];
-        process.is_reading = false;
-        let (read, next) = self.store.read(process.reads_at, READ_MAX);
-        process.reads_at = next;
-        match read {
-            Read::Origin(position, replica) => {
-                self.probes.readers_overtaken_by_gc += 1;
-                self.note(&name(session), &format!("takes the origin at {position}"));
-                self.step(session, Input::Origin(position, replica));
-            }
-            Read::Entries(entries) => {
-                self.probes.bulk_reads += u64::from(entries.len() >= sardonyx_peer::BULK_MIN);
-                self.step(session, Input::Entries(entries));
-            }
-        }
-        if self.processes[session.process].reads_at < self.store.len() {
-            self.wake_reader(session);
-        }
-    }
-
-    fn wake_reader(&mut self, session: SessionId) {
-        let process = &mut self.processes[session.process];
-        if process.node.is_some() && !process.is_reading {
-            process.is_reading = true;
-            let delay = 1 + self.rng.below(process.read_delay);
-            self.at(delay, Event::Read(session));
-        }
-    }
-
-    /// The first in the outbox reaches the store; its answer may be lost, and then it is sent again.
-    fn land(&mut self, session: SessionId) -> Result<(), String> {
-        let process = &mut self.processes[session.process];
-        process.is_sending = false;
-        let Some((token, command)) = process.outbox.pop_front() else { return Ok(()) };
-        if !self.is_calm && self.rng.chance(self.weather.lost_answers) {
-            self.processes[session.process].outbox.push_front((token, command.clone()));
-        }
-        self.append(&name(session), token, command)?;
-        self.send(session);
-        Ok(())
-    }
-
-    fn send(&mut self, session: SessionId) {
-        let process = &mut self.processes[session.process];
-        if !process.is_sending && !process.outbox.is_empty() {
-            process.is_sending = true;
-            let latency = self.latency();
-            self.at(latency, Event::Land(session));
-        }
+        let node = process.node.as_ref();
+        let Some(peer) = node.and_then(|node| node.peers().next()) else { return Ok(()) };
+        self.step(session, Input::Say(peer.id().clone(), command))
     }
 
     fn append_now(&mut self, command: Command) -> Result<Entry, String> {
@@ -381,14 +385,22 @@ impl World {
     fn append(&mut self, who: &str, token: Token, command: Command) -> Result<Entry, String> {
         let old = self.store.replica.clone();
         let appended = self.store.append(token, command);
-        let (entry, is_new) = appended.map_err(|broken| broken.to_string())?;
-        match is_new {
-            true => {
-                let (n, joining) = (self.replica().n_peers(), self.replica().n_present());
-                self.note(who, &format!("{entry}: {n} in, {} joining", joining - n));
+        let (entry, outcome) = appended.map_err(|broken| broken.to_string())?;
+        match &outcome {
+            Some(outcome) => {
+                let (n, present) = (self.replica().n_peers(), self.replica().n_present());
+                let refused =
+                    outcome.as_ref().err().map_or(String::new(), |why| format!(", refused: {why}"));
+                let what = format!("{entry}: {n} in, {} joining{refused}", present - n);
+                self.note(who, &what);
                 self.probes.see(&entry, &old, &self.store.replica);
+                self.no_job_comes_back()?;
+                checks::protected_jobs_are_covered(&self.store.replica)?;
+                if outcome.is_ok() {
+                    self.spring(&entry)?;
+                }
             }
-            false => self.probes.copies_dropped += 1,
+            None => self.probes.copies_dropped += 1,
         }
         for process in 0..self.processes.len() {
             let session = self.processes[process].session(process);
@@ -397,192 +409,91 @@ impl World {
         Ok(entry)
     }
 
-    /// Steps a node and carries out what it wants, effects first.
-    fn step(&mut self, session: SessionId, input: Input) {
-        let Some(node) = self.processes[session.process].node.as_mut() else { return };
-        let output = node.step(input);
-        for effect in output.effects {
-            self.perform(session, effect);
-        }
-        for command in output.append {
-            let token = self.token();
-            self.processes[session.process].outbox.push_back((token, command));
-        }
-        self.send(session);
-    }
-
-    fn perform(&mut self, session: SessionId, effect: Effect) {
-        match effect {
-            Effect::Watch(peer) if self.store.pulses.contains_key(&peer) => {
-                self.store.watches.entry(peer).or_default().insert(session);
-            }
-            Effect::Probe(peer) if self.store.pulses.contains_key(&peer) => {}
-            Effect::Watch(peer) | Effect::Probe(peer) => {
-                let latency = self.latency();
-                self.at(latency, Event::Gone(session, peer));
-            }
-            Effect::Unwatch(peer) => {
-                if let Some(watchers) = self.store.watches.get_mut(&peer) {
-                    watchers.remove(&session);
-                }
-            }
-            Effect::BackOff(peer, attempts) => {
-                let random = self.rng.next() as u32;
-                let wait = BackOff::default().wait(attempts, random).as_millis() as u64;
-                self.at(wait, Event::Timer(session, peer));
-            }
-            Effect::StopTask(peer, _) => {
-                self.processes[session.process].tasks.remove(&peer);
-            }
-            Effect::StartTask(peer, task) => {
-                let done = self.rng.between(50, 1_500);
-                self.at(done, Event::TaskDone(session, peer.clone(), task.since.0, false));
-                self.processes[session.process].tasks.insert(peer, task);
-            }
-            Effect::SealTask(peer, task) => {
-                let done = self.rng.between(5, 300);
-                self.at(done, Event::TaskDone(session, peer, task.since.0, true));
-            }
-            Effect::TrimLog(position) => self.store.trim(position),
-            Effect::Stop(peer) => {
-                self.probes.ids_given_up += 1;
-                self.processes[session.process].tasks.remove(&peer);
-                let told = self.store.end_pulse(&peer);
-                self.tell(told);
-                self.boot_peer(session);
-            }
-        }
-    }
-
-    fn task_done(&mut self, session: SessionId, peer: &PeerId, epoch: u64, is_sealed: bool) {
-        let Some(task) = self.processes[session.process].tasks.get(peer) else { return };
-        if task.since.0 != epoch {
-            return;
-        }
-        let (job, task, own) = (task.job.clone(), task.task.clone(), peer.clone());
-        let command: Command = match is_sealed {
-            false => SealTask { peer: own, job, task }.into(),
-            true => CompleteTask { peer: own, job, task }.into(),
-        };
-        self.step(session, Input::Say(peer.clone(), command));
-    }
-
-    fn client(&mut self, number: usize) -> Result<(), String> {
-        let (job, turn) = (number / 3, number % 3);
-        let command = match turn {
-            0 => workload::submit(&mut self.rng, job),
-            1 => Some(workload::change_scheduler(&mut self.rng)),
-            _ if self.rng.chance(20) => workload::kill(job),
-            _ => None,
-        };
-        command.map_or(Ok(()), |command| self.append_now(command).map(|_| ()))
-    }
-
-    fn tell(&mut self, told: Vec<(SessionId, PeerId)>) {
-        for (watcher, peer) in told {
-            let latency = self.latency();
-            self.at(latency, Event::Gone(watcher, peer));
-        }
-    }
-
-    /// The store has not heard of a session for too long, unless it has come back in time.
-    fn expire(&mut self, session: SessionId) {
-        let process = &self.processes[session.process];
-        let is_silent = process.boot != session.boot
-            || process.node.is_none()
-            || process.paused_until.max(process.cut_off_until) > self.now;
-        if is_silent {
-            self.end_session(session);
-        }
-    }
-
-    fn end_session(&mut self, session: SessionId) {
-        self.note(&name(session), "its session ends");
-        let told = self.store.expire(session);
-        self.tell(told);
-    }
-
-    /// A process that finds its session gone starts again under new ids.
-    fn lose_session(&mut self, session: SessionId) {
-        self.note(&name(session), "finds its session gone");
-        self.probes.ids_given_up += 1;
-        self.processes[session.process].crash();
-        let after = self.rng.below(500);
-        self.at(after, Event::Boot(session.process));
-    }
-
-    fn crash(&mut self, index: usize) {
-        if self.processes[index].node.is_none() {
-            return;
-        }
-        let session = self.processes[index].session(index);
-        self.note(&name(session), "crashes");
-        self.processes[index].crash();
-        self.at(SESSION_TIMEOUT, Event::Expire(session));
-        let after = self.rng.below(6_000);
-        self.at(after, Event::Boot(index));
-    }
-
-    fn blow(&mut self) -> Result<(), String> {
-        if self.is_calm {
-            return Ok(());
-        }
-        let next = self.rng.below(2 * self.weather.every);
-        self.at(next, Event::Weather);
-        let index = self.rng.below(self.processes.len() as u64) as usize;
-        let session = self.processes[index].session(index);
-        let Some(&fault) = self.rng.pick(&self.weather.faults) else { return Ok(()) };
-        match fault {
-            Fault::Crash => self.crash(index),
-            Fault::MassDeath if self.rng.chance(20) => {
-                (0..self.processes.len()).for_each(|index| self.crash(index));
-            }
-            Fault::MassDeath => {}
-            Fault::Pause => {
-                let until = self.now + self.rng.between(10, 3 * SESSION_TIMEOUT);
-                self.note(&name(session), &format!("is stopped until {until}"));
-                self.processes[index].paused_until = until;
-                self.at(SESSION_TIMEOUT, Event::Expire(session));
-            }
-            Fault::CutOff => {
-                let until = self.now + self.rng.between(10, 3 * SESSION_TIMEOUT);
-                self.note(&name(session), &format!("is cut off until {until}"));
-                self.processes[index].cut_off_until = until;
-                self.at(SESSION_TIMEOUT, Event::Expire(session));
-            }
-            Fault::SessionLost if self.processes[index].node.is_some() => {
-                self.end_session(session);
-                // The next request would tell it; make sure that there is one.
-                self.at(1, Event::Timer(session, self.any_peer()));
-            }
-            Fault::SessionLost => {}
-            Fault::SlowReader => {
-                let delay = *self.rng.pick(&[5, 200, 3_000]).unwrap_or(&5);
-                self.processes[index].read_delay = delay;
-            }
-            Fault::Gc => {
-                let Ok(caller) = PeerId::new("client") else { return Ok(()) };
-                let entry = self.append_now(Gc { caller }.into())?;
-                self.store.trim(entry.position);
-            }
-            Fault::Start => {
-                self.processes.push(Process::new());
-                self.at(0, Event::Boot(self.processes.len() - 1));
+    /// A job that was over once never lives again.
+    fn no_job_comes_back(&mut self) -> Result<(), String> {
+        for job in self.store.replica.jobs() {
+            if !job.is_live() {
+                self.ended.insert(job.id().clone());
+            } else if self.ended.contains(job.id()) {
+                return Err(format!("what is over stays over: {} lives again", job.id()));
             }
         }
         Ok(())
     }
 
-    fn any_peer(&self) -> PeerId {
-        let peers: BTreeMap<_, _> = self.store.pulses.iter().collect();
-        let first = peers.keys().next().map(|peer| (*peer).clone());
-        first.unwrap_or_else(|| match PeerId::new("nobody") {
-            Ok(id) => id,
-            Err(_) => unreachable!("nobody is an id"),
-        })
+    /// Carries out the ambushes that waited for such an entry.
+    fn spring(&mut self, entry: &Entry) -> Result<(), String> {
+        let Some(moment) = moment_of(&entry.command) else { return Ok(()) };
+        let waiting = self.ambushes.iter().position(|(it, _)| *it == moment);
+        let Some(at) = waiting else { return Ok(()) };
+        let (_, harm) = self.ambushes.remove(at);
+        let named = named(entry, &self.store.replica);
+        let process = |who: usize| {
+            let peer = named.get(who.checked_rem(named.len())?)?;
+            Some(self.store.pulses.get(peer)?.process)
+        };
+        let fault = match harm {
+            Harm::Crash { who, down } => process(who).map(|it| Fault::Crash { process: it, down }),
+            Harm::Pause { who, lasts } => {
+                process(who).map(|it| Fault::Pause { process: it, lasts })
+            }
+            Harm::MassDeath { down } => Some(Fault::MassDeath { down }),
+            Harm::Gc => Some(Fault::Gc),
+        };
+        self.probes.ambushes += u64::from(fault.is_some());
+        fault.map_or(Ok(()), |fault| self.blow(&fault))
     }
 }
 
 fn name(session: SessionId) -> String {
     format!("n{}.{}", session.process, session.boot)
+}
+
+fn moment_of(command: &Command) -> Option<Moment> {
+    match command {
+        Command::PrepareJoinCluster(_) => Some(Moment::Prepared),
+        Command::NotifyJoinCluster(_) | Command::NotifyWatchers(_) => Some(Moment::Notified),
+        Command::AcceptJoinCluster(_) => Some(Moment::Accepted),
+        Command::LeaveCluster(_) => Some(Moment::Left),
+        Command::SealTask(_) => Some(Moment::Sealed),
+        Command::VolunteerForTask(_) => Some(Moment::Volunteered),
+        Command::ConfigureCluster(_)
+        | Command::AbortJoinCluster(_)
+        | Command::PeerGc(_)
+        | Command::SubmitJob(_)
+        | Command::CompleteTask(_)
+        | Command::KillJob(_)
+        | Command::Gc(_) => None,
+    }
+}
+
+/// The peers that an entry is about.
+fn named(entry: &Entry, replica: &Replica) -> Vec<PeerId> {
+    match &entry.command {
+        Command::PrepareJoinCluster(it) => {
+            let mut all = vec![it.joiner.clone()];
+            all.extend(replica.watches(&it.joiner));
+            all
+        }
+        Command::NotifyJoinCluster(it) => {
+            vec![it.joiner.clone(), it.observer.clone(), it.subject.clone()]
+        }
+        Command::NotifyWatchers(it) => {
+            vec![it.joiner.clone(), it.observer.clone(), it.subject.clone()]
+        }
+        Command::AcceptJoinCluster(it) => {
+            vec![it.joiner.clone(), it.observer.clone(), it.subject.clone()]
+        }
+        Command::SealTask(it) => vec![it.peer.clone()],
+        Command::VolunteerForTask(it) => it.peers.clone(),
+        // The dead have no process; those who are left do.
+        Command::LeaveCluster(_) => replica.peers().cloned().collect(),
+        Command::ConfigureCluster(_)
+        | Command::AbortJoinCluster(_)
+        | Command::PeerGc(_)
+        | Command::SubmitJob(_)
+        | Command::CompleteTask(_)
+        | Command::KillJob(_)
+        | Command::Gc(_) => Vec::new(),
+    }
 }

@@ -3,7 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Outcome, Rejected};
-use crate::{id::PeerId, replica::Replica};
+use crate::{
+    id::PeerId,
+    mutant::{self, Mutant},
+    replica::Replica,
+};
 
 /// Takes `peer` out of the ring, of its task, and of every join that it was part of. Sent by
 /// whoever saw its pulse end, or by the peer itself when it is stopped on purpose.
@@ -26,7 +30,9 @@ impl LeaveCluster {
         if !replica.is_member(&self.peer) && !replica.is_joining(&self.peer) {
             return Err(Rejected::UnknownPeer(self.peer.clone()));
         }
-        replica.forget_joins_through(&self.peer);
+        if !mutant::is_on(Mutant::JoinsOutliveLeave) {
+            replica.forget_joins_through(&self.peer);
+        }
         replica.unstitch(&self.peer);
         Ok(())
     }

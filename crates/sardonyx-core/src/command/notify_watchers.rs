@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Outcome, Rejected};
 use crate::{
     id::PeerId,
+    mutant::{self, Mutant},
     replica::{JoinProtocol, Phase, Replica},
 };
 
@@ -28,6 +29,9 @@ impl NotifyWatchers {
     pub(super) fn apply(&self, replica: &mut Replica) -> Outcome {
         if replica.join_protocol() != JoinProtocol::TwoPhase {
             return Err(Rejected::WrongProtocol(replica.join_protocol()));
+        }
+        if mutant::is_on(Mutant::UncheckedNotify) && !replica.is_joining(&self.joiner) {
+            replica.begin_join(&self.subject, &self.joiner);
         }
         let anchor = replica.anchor_in(&self.joiner, Phase::Prepared)?;
         if anchor != self.subject {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Outcome, Rejected};
 use crate::{
     id::{PeerId, Position},
+    mutant::{self, Mutant},
     replica::Replica,
 };
 
@@ -26,10 +27,11 @@ pub struct PrepareJoinCluster {
 
 impl PrepareJoinCluster {
     pub(super) fn apply(&self, replica: &mut Replica, position: Position) -> Outcome {
-        if replica.is_member(&self.joiner) {
+        let is_unchecked = mutant::is_on(Mutant::PreparedTwice);
+        if replica.is_member(&self.joiner) && !is_unchecked {
             return Err(Rejected::AlreadyMember(self.joiner.clone()));
         }
-        if replica.is_joining(&self.joiner) {
+        if replica.is_joining(&self.joiner) && !is_unchecked {
             return Err(Rejected::AlreadyJoining(self.joiner.clone()));
         }
         if replica.n_present() >= replica.limits.peers_max as usize {

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use super::{Outcome, Rejected};
 use crate::{
     id::{JobId, TaskId},
+    mutant::{self, Mutant},
     replica::{Replica, job::Job},
     wire::terms_from_json,
 };
@@ -33,7 +34,10 @@ pub struct SubmitJob {
 
 impl SubmitJob {
     pub(super) fn apply(&self, replica: &mut Replica) -> Outcome {
-        if replica.job_places.contains(&self.id) || replica.collected.contains(&self.id) {
+        let is_present =
+            replica.job_places.contains(&self.id) && !mutant::is_on(Mutant::SubmittedTwice);
+        let was_there = replica.collected.contains(&self.id) && !mutant::is_on(Mutant::NoTombstone);
+        if is_present || was_there {
             return Err(Rejected::KnownJob(self.id.clone()));
         }
         let terms = terms_from_json(self.job.as_str(), &self.tasks).map_err(Rejected::BadJob)?;

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     command::Rejected,
     id::{JobId, PeerId, Position, TaskId},
+    mutant::{self, Mutant},
 };
 
 impl Replica {
@@ -111,7 +112,7 @@ impl Replica {
         let job = self.jobs.get_mut(&slot.job);
         if let Some(task) = job.and_then(|job| job.tasks.get_mut(slot.task)) {
             task.peers.remove(&slot.ticket);
-            if task.sealer.as_ref() == Some(peer) {
+            if task.sealer.as_ref() == Some(peer) && !mutant::is_on(Mutant::SealOutlivesSealer) {
                 task.sealer = None;
             }
         }
@@ -150,7 +151,7 @@ impl Replica {
     pub(crate) fn release_uncovered(&mut self) {
         let runs_protected =
             |job: &Job| job.is_live() && job.terms.partial_coverage_protection && job.n_peers() > 0;
-        if !self.jobs.values().any(runs_protected) {
+        if !self.jobs.values().any(runs_protected) || mutant::is_on(Mutant::CoverageKept) {
             return;
         }
         let plan = self.plan();

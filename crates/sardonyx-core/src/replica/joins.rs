@@ -8,11 +8,18 @@ use super::{Join, JoinProtocol, Phase, Replica};
 use crate::{
     command::Rejected,
     id::{PeerId, Position},
+    mutant::{self, Mutant},
 };
 
 impl Replica {
+    /// Whether somebody could take a joiner in now. In an empty cluster anybody can join.
+    pub fn has_candidate(&self) -> bool {
+        self.members.is_empty() || !self.free.is_empty()
+    }
+
     /// The anchor that every peer picks for a joiner at `position`; `None` when all are taken.
     pub(crate) fn pick_anchor(&self, position: Position) -> Option<&PeerId> {
+        let position = Position(position.0.wrapping_add(mutant::drift()));
         let index = position.pick(self.free.len())?;
         self.free.nth(index).map(|(peer, ())| peer)
     }
@@ -26,7 +33,8 @@ impl Replica {
             let next = self.joins.get(self.successor(peer));
             next.is_some_and(|join| join.phase == Phase::Prepared)
         };
-        self.is_member(peer) && !self.joins.contains(peer) && !watches_an_anchor()
+        let is_busy = self.joins.contains(peer) && !mutant::is_on(Mutant::BusyCandidate);
+        self.is_member(peer) && !is_busy && !watches_an_anchor()
     }
 
     /// The anchor of `joiner`, if its join is in `phase`.

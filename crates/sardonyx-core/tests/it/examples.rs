@@ -154,7 +154,7 @@ impl Stage {
         self.replica = wire::replica_from_json(&origin).unwrap();
         for id in self.replica.peers().cloned().collect::<Vec<_>>() {
             let mut peer = Peer::new(id.clone(), None);
-            peer.step(Input::Jumped { old: &self.replica, new: &self.replica });
+            peer.step(Input::Jumped { heard: true, old: &self.replica, new: &self.replica });
             self.peers.insert(id, peer);
         }
         format!("{}\n", self.replica)

@@ -90,19 +90,55 @@ fn a_refused_joiner_aborts_once_looks_at_one_member_and_tries_again_later() {
     // Somebody else's abort does not start a second timer.
     assert_eq!(it.play("abort-join-cluster c"), Output::default());
     assert_eq!(it.peer.attempts(), 1);
+    it.play("abort-join-cluster b");
     assert_eq!(says(&it.timer()), ["prepare-join-cluster c"]);
     assert_eq!(it.timer(), Output::default());
     // After every second failure everybody's pulse is checked.
+    it.play("prepare-join-cluster b");
     it.play("prepare-join-cluster c");
     it.play("abort-join-cluster c");
+    it.play("abort-join-cluster b");
     assert_eq!(says(&it.timer()), ["peer-gc c", "prepare-join-cluster c"]);
     assert_eq!(it.play("peer-gc c").effects, [Effect::Probe(peer("a"))]);
 }
 
 #[test]
+fn a_joiner_whom_nobody_can_take_looks_and_does_not_ask() {
+    let origin = r#"{"join-protocol":"three-phase","peers":["a"],"prepared":{"a":"b"}}"#;
+    let mut it = Alone::new("c", origin);
+    assert_eq!(it.peer.step(Input::StartLater).effects, [Effect::BackOff]);
+    assert_eq!(it.peer.attempts(), 0);
+    let look = [Effect::Probe(peer("a")), Effect::BackOff];
+    for looks in 1..=3 {
+        let looked = it.timer();
+        assert_eq!(looked.effects, look);
+        // The first look has nothing to compare with; after two more that saw nothing move,
+        // everybody's pulse is checked.
+        let expected: &[&str] = if looks == 3 { &["peer-gc c"] } else { &[] };
+        assert_eq!(says(&looked), expected);
+        assert_eq!(it.peer.attempts(), looks, "the wait grows");
+    }
+    it.play("leave-cluster a");
+    assert_eq!(says(&it.timer()), ["prepare-join-cluster c"]);
+    it.play("prepare-join-cluster c");
+    assert_eq!((it.peer.standing(), it.peer.attempts()), (Standing::Member, 0));
+}
+
+#[test]
+fn a_joiner_whose_prepare_is_still_on_its_way_lets_it_come() {
+    let mut it = Alone::new("b", r#"{"join-protocol":"three-phase","peers":["a"]}"#);
+    it.peer.step(Input::Start);
+    let jumped = it.peer.step(Input::Jumped { heard: false, old: &it.replica, new: &it.replica });
+    assert_eq!(jumped, Output::default());
+    assert_eq!(it.peer.standing(), Standing::Joining);
+    let taken = it.play("prepare-join-cluster b");
+    assert_eq!(taken.effects, [Effect::Watch(peer("a"))]);
+}
+
+#[test]
 fn nothing_comes_from_an_id_that_has_left() {
     let mut it = Alone::new("b", r#"{"join-protocol":"three-phase","peers":["a","b","c"]}"#);
-    it.peer.step(Input::Jumped { old: &it.replica, new: &it.replica });
+    it.peer.step(Input::Jumped { heard: true, old: &it.replica, new: &it.replica });
     let left = it.play("leave-cluster b");
     assert_eq!(left.effects, [Effect::Stop]);
     assert_eq!(it.peer.standing(), Standing::Stopped);
@@ -122,7 +158,7 @@ fn a_joiner_that_is_taken_for_dead_stops_too() {
 fn a_jump_arms_every_watch_again_and_says_every_duty_again() {
     let origin = r#"{"join-protocol":"three-phase","peers":["a","b"],"prepared":{"a":"c"}}"#;
     let mut it = Alone::new("a", origin);
-    let jumped = it.peer.step(Input::Jumped { old: &it.replica, new: &it.replica });
+    let jumped = it.peer.step(Input::Jumped { heard: true, old: &it.replica, new: &it.replica });
     assert_eq!(jumped.effects, [Effect::Watch(peer("b")), Effect::Watch(peer("c"))]);
     assert_eq!(says(&jumped), ["notify-join-cluster c observer=a subject=b"]);
 }
@@ -133,7 +169,7 @@ fn a_joiner_that_jumped_past_the_end_of_its_join_begins_again() {
     let mut it = Alone::new("b", origin);
     it.peer.step(Input::Start);
     let new = wire::replica_from_json(r#"{"join-protocol":"three-phase","peers":["x"]}"#).unwrap();
-    let jumped = it.peer.step(Input::Jumped { old: &it.replica, new: &new });
+    let jumped = it.peer.step(Input::Jumped { heard: true, old: &it.replica, new: &new });
     assert_eq!(says(&jumped), ["abort-join-cluster b"]);
 }
 
@@ -146,7 +182,7 @@ fn a_joiner_that_jumped_past_its_own_abort_says_it_again() {
     it.peer.step(Input::Start);
     it.play("prepare-join-cluster c");
     assert_eq!(it.peer.standing(), Standing::Aborting);
-    let jumped = it.peer.step(Input::Jumped { old: &it.replica, new: &it.replica });
+    let jumped = it.peer.step(Input::Jumped { heard: true, old: &it.replica, new: &it.replica });
     assert_eq!(says(&jumped), ["abort-join-cluster c"]);
     assert_eq!(it.play("abort-join-cluster c").effects, [Effect::BackOff]);
 }
@@ -181,10 +217,10 @@ fn a_task_taken_away_and_given_back_restarts() {
         wire::replica_from_json(&origin).unwrap()
     };
     let mut it = Peer::new(peer("a"), None);
-    let jumped = it.step(Input::Jumped { old: &replica(5), new: &replica(9) });
+    let jumped = it.step(Input::Jumped { heard: true, old: &replica(5), new: &replica(9) });
     let does: Vec<_> = jumped.effects.iter().map(ToString::to_string).collect();
     assert_eq!(does, ["stop t of j", "start t of j"]);
-    let stayed = it.step(Input::Jumped { old: &replica(9), new: &replica(9) });
+    let stayed = it.step(Input::Jumped { heard: true, old: &replica(9), new: &replica(9) });
     assert!(stayed.effects.is_empty());
 }
 

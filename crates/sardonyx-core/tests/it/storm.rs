@@ -8,10 +8,11 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use sardonyx_core::{
-    Command, Effect, Entry, Input, JoinProtocol, Outcome, Peer, PeerId, Position, Replica, apply,
-    laws,
+    Command, Effect, Entry, Input, JoinProtocol, Outcome, Peer, PeerId, Position, Replica,
+    Response, apply, concerned, laws,
     mutant::{Mutant, with_mutant},
     peer::Standing,
+    respond,
 };
 
 use crate::{
@@ -281,10 +282,29 @@ impl World {
         let (next, outcome) = apply(self.replica(), &entry);
         let word = if outcome.is_ok() { "applied" } else { "rejected" };
         self.trace.push(format!("{entry} {word}: {next}"));
+        self.only_the_concerned_answer(&entry, &outcome, &next)?;
         self.log.push((entry, outcome));
         let lawful = laws::check(&next);
         self.history.push(next);
         lawful.map_err(|broken| self.failed(&broken.to_string()))
+    }
+
+    /// A node asks only those whom an entry concerns; nobody else may have an answer.
+    fn only_the_concerned_answer(
+        &self,
+        entry: &Entry,
+        outcome: &Outcome,
+        next: &Replica,
+    ) -> Result<(), String> {
+        let Some(concerned) = concerned(entry, self.replica(), next) else { return Ok(()) };
+        for node in self.nodes.iter().filter(|node| !concerned.contains(node.peer.id())) {
+            let response = respond(entry, outcome, self.replica(), next, node.peer.id());
+            if response != Response::default() {
+                let id = node.peer.id();
+                return Err(self.failed(&format!("{entry} concerns {id}: {response:?}")));
+            }
+        }
+        Ok(())
     }
 
     fn play(&mut self, index: usize) {

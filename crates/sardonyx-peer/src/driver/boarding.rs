@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 use sardonyx_core::{PeerId, peer::BackOff};
 use tokio::time::Instant;
 
-/// The share of the ring that one node asks to be stitched in at a time.
-const SHARE: usize = 6;
+use crate::node::n_may_ask;
 
 #[derive(Debug)]
 pub(super) struct Boarding {
@@ -45,7 +44,7 @@ impl Boarding {
         if self.not_before.is_some_and(|then| now < then) {
             return 0;
         }
-        missing.min((n_ring / SHARE).max(1).saturating_sub(n_joining))
+        missing.min(n_may_ask(n_ring).saturating_sub(n_joining))
     }
 
     /// Whether `peer`, which waits after failed attempts, may try sooner because nobody else is on
