@@ -161,7 +161,7 @@ enum Role {
 }
 
 /// A voter's word not to elect anybody of a later version for a while.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Hash)]
 struct Pledge {
     leader: NodeId,
     version: Version,
@@ -177,7 +177,7 @@ struct Saves {
     held: Vec<(u64, Held)>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 enum Held {
     Message(Outgoing),
     OwnVote(Box<propose::OwnVote>),

@@ -17,7 +17,7 @@ use crate::{
     vote::{Ballot, Certificate, Refusal, Stage, Value},
 };
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Contest {
     ballot: Ballot,
     version: Version,
@@ -36,7 +36,7 @@ pub(super) struct Contest {
     pub(super) until: Moment,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct OwnVote {
     ballot: Ballot,
     stage: Stage,
@@ -289,6 +289,10 @@ impl Member {
 }
 
 impl Contest {
+    pub(super) fn name(&self) -> (&Ballot, Stage) {
+        (&self.ballot, self.stage)
+    }
+
     /// The voters that decide this stage: in a founding that repeats another's value, that one's.
     fn voting_slots(&self) -> &Slots {
         self.value.as_ref().map_or(&self.slots, |value| &value.slots)

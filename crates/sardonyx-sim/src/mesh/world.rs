@@ -373,6 +373,11 @@ impl World {
         }
     }
 
+    /// What a node's clock shows.
+    pub fn local(&self, node: usize) -> sardonyx_mesh::Moment {
+        self.nodes[node].clock.local(self.now)
+    }
+
     /// The token that a node would show right now, also a paused one.
     pub fn token(&self, node: usize) -> Option<FencingToken> {
         let local = self.nodes[node].clock.local(self.now);

@@ -6,6 +6,7 @@
 mod additions;
 mod cluster;
 mod document;
+mod model;
 mod storms;
 
 fn number(name: &str, otherwise: u64) -> u64 {
