@@ -173,7 +173,7 @@ impl Member {
             self.send(&to, Message::LeaderElected(Box::new(certificate.clone())));
         }
         let is_ours = self.is_me(&certificate.value.candidate);
-        self.learn(certificate);
+        self.learn(&certificate);
         if let Role::Leader(leading) = &mut self.role
             && is_ours
         {
@@ -186,7 +186,7 @@ impl Member {
     fn take_refusal(&mut self, refusal: Refusal) {
         match refusal {
             Refusal::Promised(ballot) => self.round = self.round.max(ballot.round),
-            Refusal::OldVersion(_, Some(certificate)) => self.learn(*certificate),
+            Refusal::OldVersion(_, Some(certificate)) => self.learn(&certificate),
             Refusal::OldVersion(_, None) => {}
             Refusal::OldSlots(slots) => {
                 if slots.order() > self.kept.slots.order() {
@@ -223,7 +223,7 @@ impl Member {
     /// A leader without a lease asks to be elected, if enough voters are there to do it.
     pub(super) fn run_for_office(&mut self) {
         let is_busy = self.contest.is_some() || self.now < self.next_try;
-        if is_busy || self.lease_end().is_some_and(|end| self.now < end) {
+        if is_busy || self.has_lease() {
             return;
         }
         let Some(claim) = self.view.claim.clone() else { return };

@@ -45,7 +45,7 @@ pub struct World {
 
 #[derive(Clone, Debug)]
 enum Event {
-    Deliver { to: usize, from: NodeId, message: Message },
+    Deliver { to: usize, from: NodeId, message: Box<Message> },
     Wake { node: usize, life: u64, no: u64 },
     Synced { node: usize, life: u64, save: Box<Save> },
     Resume { node: usize, life: u64 },
@@ -229,7 +229,7 @@ impl World {
     fn happen(&mut self, event: Event) {
         match event {
             Event::Deliver { to, from, message } => {
-                self.input(to, Input::Message { from, message });
+                self.input(to, Input::Message { from, message: *message });
             }
             Event::Wake { node, life, no } => {
                 let is_current = self.nodes[node].lives == life;
@@ -323,7 +323,7 @@ impl World {
             return;
         }
         for way in self.network.ways(sender, to, &mut self.rng) {
-            let (from, message) = (from.clone(), message.clone());
+            let (from, message) = (from.clone(), Box::new(message.clone()));
             self.plan(self.now + way, Event::Deliver { to, from, message });
         }
     }
