@@ -6,6 +6,7 @@
 mod additions;
 mod cluster;
 mod document;
+mod goals;
 mod model;
 mod storms;
 
