@@ -24,6 +24,10 @@ impl Member {
             let named = self.heard_claim().filter(|it| it.leader.address != from.address);
             return self.answer_join(from, id, JoinAnswer::NotLeader(named));
         };
+        if self.departing.is_some() {
+            // It would have to be let in again by the next one.
+            return self.answer_join(from, id, JoinAnswer::NotLeader(None));
+        }
         if let Some(why) = self.why_refuse(from, &applicant) {
             return self.answer_join(from, id, JoinAnswer::Refused(why));
         }

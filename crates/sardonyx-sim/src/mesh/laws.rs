@@ -14,6 +14,8 @@ use sardonyx_mesh::{
 pub struct Laws {
     elected: BTreeMap<(ClusterId, Version), NodeId>,
     tables: BTreeMap<(NodeId, Version, u64), u64>,
+    /// The last step of each leader's table, also of one that left in the same breath.
+    made: BTreeMap<(NodeId, Version), u64>,
 }
 
 /// A law, and how it was broken.
@@ -30,8 +32,16 @@ fn broken(law: &'static str, what: String) -> Result<(), Broken> {
 }
 
 impl Laws {
-    /// Checks one member after its step.
-    pub fn check(&mut self, member: &Member) -> Result<(), Broken> {
+    /// Checks one member after its step, which told its user `changes`.
+    pub fn check(&mut self, member: &Member, changes: &[Change]) -> Result<(), Broken> {
+        for change in changes {
+            if let Change::Member { leader, version, seq, .. } = change
+                && leader == member.node()
+            {
+                let made = self.made.entry((leader.clone(), *version)).or_default();
+                *made = (*made).max(*seq);
+            }
+        }
         self.one_leader_per_version(member)?;
         self.equal_names_equal_tables(member)?;
         knows_no_successor(member)
@@ -63,17 +73,14 @@ impl Laws {
         match self.tables.get(&name) {
             Some(known) if *known == digest => Ok(()),
             Some(_) => broken("I5", format!("two tables of {leader} {version} at step {seq}")),
-            // A leader may take several steps at once; only the last of them is seen here.
             None if is_own => {
                 self.tables.insert(name, digest);
                 Ok(())
             }
             None => {
-                let first = (leader.clone(), *version, 0);
-                let last = (leader.clone(), *version, u64::MAX);
-                let newest = self.tables.range(first..=last).next_back();
-                match newest {
-                    Some(((_, _, issued), _)) if *issued > seq => {
+                // A leader may take several steps at once; only the last of them was seen here.
+                match self.made.get(&(leader.clone(), *version)) {
+                    Some(made) if *made >= seq => {
                         self.tables.insert(name, digest);
                         Ok(())
                     }

@@ -336,7 +336,7 @@ impl World {
 
     fn check(&mut self, node: usize, changes: &[Change]) {
         let Some(process) = &mut self.nodes[node].process else { return };
-        let mut found = self.laws.check(&process.member).err();
+        let mut found = self.laws.check(&process.member, changes).err();
         if let Err(broken) = laws::yields_only_to_better(process.claim.as_ref(), changes) {
             found.get_or_insert(broken);
         }
