@@ -68,6 +68,9 @@ enum Task {
     /// A failure prints its seed and its trace; `cargo run -p sardonyx-sim -- SEED` shows it again,
     /// and makes it small.
     Sim {
+        /// Members of a mesh instead of nodes with jobs.
+        #[arg(long)]
+        mesh: bool,
         /// How many seeds to run; with --mutants, how many for each rule at most.
         #[arg(long, value_name = "N", value_parser = at_least_one())]
         seeds: Option<u64>,
@@ -141,6 +144,9 @@ fn main() -> ExitCode {
         Task::Fuzz { entries, seed } => run::FUZZ.run(entries, seed),
         Task::Storm { runs, seed } => run::STORM.run(runs, seed),
         Task::Schedule { clusters, seed } => run::SCHEDULE.run(clusters, seed),
+        Task::Sim { mesh: true, seeds, seed, .. } => {
+            run::MESH_SIM.run(seeds.unwrap_or(10_000), seed)
+        }
         Task::Sim { joins: true, .. } => run::joins(),
         Task::Sim { seeds, mutants: true, .. } => run::MUTANTS.run(seeds.unwrap_or(2_000), None),
         Task::Sim { seeds, seed, .. } => run::SIM.run(seeds.unwrap_or(10_000), seed),

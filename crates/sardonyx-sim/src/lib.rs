@@ -10,6 +10,7 @@
 
 pub mod checks;
 pub mod joins;
+pub mod mesh;
 pub mod model;
 pub mod plan;
 pub mod probes;

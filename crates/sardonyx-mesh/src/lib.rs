@@ -1,0 +1,34 @@
+//! The mesh: which nodes are here, who leads, and how they talk.
+//!
+//! [`Member`] is the whole protocol as a value: messages and time go in; messages, writes, changes
+//! and the time of the next step come out. It has no clock, no socket, no disk and no randomness of
+//! its own, so the simulator runs the same code as the transports do.
+//!
+//! Read in this order: [`claim`] (what leading means), [`view`] (the table), [`vote`] and [`slots`]
+//! (how a leader is chosen), [`message`], then [`member`].
+
+pub mod address;
+pub mod change;
+pub mod claim;
+pub mod config;
+pub mod kept;
+pub mod member;
+pub mod message;
+pub mod moment;
+pub mod mutant;
+pub mod report;
+mod rng;
+pub mod slots;
+pub mod view;
+pub mod vote;
+
+pub use address::{Address, Incarnation, NodeId};
+pub use change::{Change, Reason};
+pub use claim::{Claim, ClusterId, FencingToken, Quality, Version};
+pub use config::{Config, ConfigError, Profile, Timers};
+pub use kept::Kept;
+pub use member::{Input, Member, Output, Save};
+pub use message::{Message, Outgoing};
+pub use moment::Moment;
+pub use report::{Phase, Report};
+pub use view::{Row, Status, Table};
