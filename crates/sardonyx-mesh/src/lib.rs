@@ -11,6 +11,8 @@ pub mod address;
 pub mod change;
 pub mod claim;
 pub mod config;
+pub mod durable;
+pub mod greet;
 pub mod kept;
 pub mod member;
 pub mod message;
@@ -21,6 +23,7 @@ mod rng;
 pub mod slots;
 pub mod view;
 pub mod vote;
+pub mod wire;
 
 pub use address::{Address, Incarnation, NodeId};
 pub use change::{Change, Reason};
