@@ -70,7 +70,8 @@ impl Durable {
     /// After an error the member must stop: what is on the disk is either the old payload or the
     /// new one, and a second attempt at syncing proves nothing.
     pub fn write(&self, payload: &[u8]) -> io::Result<()> {
-        let too_long = || io::Error::new(io::ErrorKind::InvalidInput, "more than a member promises");
+        let too_long =
+            || io::Error::new(io::ErrorKind::InvalidInput, "more than a member promises");
         let n = u32::try_from(payload.len()).ok().filter(|n| *n as usize <= PAYLOAD_BYTES_MAX);
         let len = n.ok_or_else(too_long)?.to_le_bytes();
         let sum = crc32c::crc32c_append(crc32c::crc32c(&len), payload);

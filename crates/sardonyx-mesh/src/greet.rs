@@ -93,10 +93,7 @@ impl fmt::Display for Refused {
             Refused::NotAGreeting(why) => write!(f, "not a greeting: {why}"),
             Refused::Version { theirs: (low, high) } => {
                 let (our_low, our_high) = VERSIONS;
-                write!(
-                    f,
-                    "no common version: {low} to {high} there, {our_low} to {our_high} here"
-                )
+                write!(f, "no common version: {low} to {high} there, {our_low} to {our_high} here")
             }
             Refused::Key => f.write_str("wrong or missing key: give all members the same one"),
             Refused::Config(why) => write!(f, "{why}"),
@@ -236,10 +233,9 @@ impl Greeting {
             (_, Greet::Refused(why)) => {
                 Ok(Step { say: Vec::new(), end: Some(Err(Refused::ByPeer(why))) })
             }
-            (
-                _,
-                Greet::Active(_) | Greet::Challenge(_) | Greet::Proof(_) | Greet::Passive(..),
-            ) => Err(Refused::NotAGreeting("out of turn".into())),
+            (_, Greet::Active(_) | Greet::Challenge(_) | Greet::Proof(_) | Greet::Passive(..)) => {
+                Err(Refused::NotAGreeting("out of turn".into()))
+            }
         }
     }
 

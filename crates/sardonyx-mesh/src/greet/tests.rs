@@ -89,7 +89,11 @@ fn an_impostor_that_was_dialled_cannot_prove_itself() {
     let proof = a.hear(&challenge).say.remove(0);
     // It lets everybody in, and signs with what it was given: the proof of the other side.
     let Greet::Proof(proof) = codec::decode(&proof).unwrap() else { panic!("a proof") };
-    let passive = Passive { identity: me(2, None).identity, config: me(2, None).config.summary(), version: 1 };
+    let passive = Passive {
+        identity: me(2, None).identity,
+        config: me(2, None).config.summary(),
+        version: 1,
+    };
     for proof in [proof, [0; 32]] {
         let reply = codec::encode(&Greet::Passive(passive.clone(), proof)).unwrap();
         let (mut again, _) =

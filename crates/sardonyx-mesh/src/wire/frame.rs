@@ -24,6 +24,9 @@ pub const VERSION: u8 = 1;
 /// The length of a frame's head, its second byte.
 pub const HEAD: usize = 5;
 
+/// How much is kept ready for a message like the last one.
+const GROWN_MAX: usize = 2 << 20;
+
 /// Why a stream of bytes is no stream of frames. The connection is of no use afterwards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadFrame {
@@ -94,7 +97,9 @@ impl Decoder {
             }
             self.begun.extend_from_slice(&payload);
             if !has_next {
-                return Ok(Some(self.begun.split().freeze()));
+                // The next one is likely to be as long, and then nothing is moved while it grows.
+                let next = BytesMut::with_capacity(self.begun.len().min(GROWN_MAX));
+                return Ok(Some(std::mem::replace(&mut self.begun, next).freeze()));
             }
         }
     }
