@@ -72,8 +72,10 @@ pub enum Message {
         leader: NodeId,
         /// For which version.
         version: Version,
-        /// Of its table.
+        /// Of its table; 0 asks for the whole of it.
         digest: u64,
+        /// The steps of its table.
+        seq: u64,
         /// The token of the last ack for which it holds back its vote.
         echo: Option<Moment>,
         /// The newest version that it promised to somebody, if that is newer than the established.
@@ -87,10 +89,12 @@ pub enum Message {
     LeaderKeepAliveAck {
         /// Who answers, and as what.
         claim: Claim,
+        /// Which life of the receiver it answers.
+        incarnation: Incarnation,
         /// The leader's time, to be echoed.
         token: Moment,
         /// Whether the voter should hold back its vote.
-        lease: bool,
+        lease: Lease,
     },
     /// The keep-alive went to somebody who does not take it.
     LeaderKeepAliveNack {
@@ -257,6 +261,18 @@ pub struct Snapshot {
     pub slots: Slots,
     /// The table.
     pub table: Table,
+}
+
+/// What an ack asks of a voter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Lease {
+    /// Nothing: the leader was not elected, or does not hear a quorum. Such an ack neither holds
+    /// back a vote nor counts as a sign of a healthy leader.
+    Off,
+    /// To hold back its vote: the leader hears a quorum.
+    Wanted,
+    /// The same, and a quorum holds back already.
+    Held,
 }
 
 /// Why a keep-alive was not taken.

@@ -20,6 +20,15 @@ pub struct Slot {
     pub address: Address,
     /// The life in which it was bound. A later life without a store has forgotten its votes.
     pub bound_as: Incarnation,
+    /// Whether nobody had the slot before. Who takes another's place may have been a voter long ago,
+    /// and votes only once a newer version than the present is established.
+    pub is_first: bool,
+}
+
+impl Slot {
+    fn of(node: &NodeId, is_first: bool) -> Slot {
+        Slot { address: node.address.clone(), bound_as: node.incarnation, is_first }
+    }
 }
 
 /// Who votes. Ordered by `(version, epoch)`; the larger is newer.
@@ -40,8 +49,7 @@ pub struct Slots {
 impl Slots {
     /// The slots of a cluster that is being founded by `voters`.
     pub fn founded_by(nodes: u32, voters: &[NodeId]) -> Slots {
-        let bind = |it: &NodeId| Slot { address: it.address.clone(), bound_as: it.incarnation };
-        let bound = voters.iter().take(nodes as usize).map(bind).collect();
+        let bound = voters.iter().take(nodes as usize).map(|it| Slot::of(it, true)).collect();
         Slots { version: Version(1), epoch: 0, nodes, bound, replacing: None }
     }
 
@@ -85,7 +93,7 @@ impl Slots {
             return None;
         }
         let mut next = self.clone();
-        next.bound.push(Slot { address: voter.address.clone(), bound_as: voter.incarnation });
+        next.bound.push(Slot::of(voter, true));
         (next.version, next.epoch) = (version, self.epoch + 1);
         Some(next)
     }
@@ -96,9 +104,8 @@ impl Slots {
         if self.replacing.is_some() || self.slot_of(&new.address).is_some() {
             return None;
         }
-        let slot = Slot { address: new.address.clone(), bound_as: new.incarnation };
         let mut next = self.clone();
-        next.replacing = Some((u32::try_from(index).ok()?, slot));
+        next.replacing = Some((u32::try_from(index).ok()?, Slot::of(new, false)));
         (next.version, next.epoch) = (version, self.epoch + 1);
         Some(next)
     }
