@@ -172,7 +172,13 @@ impl Connections {
         connections
     }
 
-    /// Closes everything. What was still waiting is gone.
+    /// Closes everything, and comes back when the port is free. What was still waiting is gone.
+    pub(crate) async fn close(&self) {
+        self.tasks.close().await;
+        self.stop();
+    }
+
+    /// Closes everything, soon.
     pub(crate) fn stop(&self) {
         self.tasks.stop();
         self.receivers.end();

@@ -212,6 +212,7 @@ impl Mesh {
             saved,
             shown,
             me: node.clone(),
+            published: clock::now(),
         };
         tokio::spawn(runtime.run());
         Ok(Mesh { node, ttl, connections, commands, view: seen, changes, token, ended: ends })

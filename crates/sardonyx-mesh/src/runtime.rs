@@ -46,6 +46,9 @@ pub(crate) const INBOX_MAX: usize = 4_096;
 /// How long last words may take.
 const LAST_WORDS: Duration = Duration::from_millis(50);
 
+/// A view that differs in little is shown after so long, at the next step.
+const SHOWN_WITHIN: Duration = Duration::from_millis(5);
+
 /// What others see of the loop.
 pub(crate) struct Shown {
     pub(crate) view: watch::Sender<Arc<Report>>,
@@ -59,7 +62,7 @@ pub(crate) enum Saver {
     /// Nowhere: a restart forgets them.
     Volatile,
     /// In a file, written by a thread.
-    Thread(threads::Sender<Save>),
+    Thread(threads::Sender<Save>, std::thread::JoinHandle<()>),
 }
 
 pub(crate) struct Runtime {
@@ -72,6 +75,8 @@ pub(crate) struct Runtime {
     pub(crate) saved: mpsc::Receiver<Result<u64, String>>,
     pub(crate) shown: Shown,
     pub(crate) me: NodeId,
+    /// When the view was last shown.
+    pub(crate) published: Moment,
 }
 
 /// What a step leads to, beyond what was done at once.
@@ -89,7 +94,12 @@ impl Runtime {
         }
         *self.shown.token.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.publish(clock::now());
-        self.connections.stop();
+        self.connections.close().await;
+        if let Saver::Thread(saves, thread) = self.saver {
+            // It ends with its queue, and lets go of the directory.
+            drop(saves);
+            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
         self.shown.ended.send_replace(Some(result));
     }
 
@@ -169,8 +179,8 @@ impl Runtime {
             if let Some(save) = save {
                 match &self.saver {
                     Saver::Volatile => inputs.push_back(Input::Saved(save.id)),
-                    Saver::Thread(thread) => {
-                        if thread.send(save).is_err() {
+                    Saver::Thread(saves, _) => {
+                        if saves.send(save).is_err() {
                             let why = "the thread that writes has ended".to_owned();
                             return (Next::Over(Err(why)), heard);
                         }
@@ -197,7 +207,9 @@ impl Runtime {
 
     /// Shows what changed to those who watch, after the view that has it.
     fn tell(&mut self, changes: Vec<Change>, now: Moment) {
-        if !changes.is_empty() {
+        // Not everything in a view is worth telling; but it is shown, soon.
+        if !changes.is_empty() || now.since(self.published) > SHOWN_WITHIN {
+            self.published = now;
             self.publish(now);
         }
         for change in changes {
@@ -211,7 +223,14 @@ impl Runtime {
     }
 
     fn publish(&self, now: Moment) {
-        self.shown.view.send_replace(Arc::new(self.member.status(now)));
+        let report = self.member.status(now);
+        self.shown.view.send_if_modified(|view| {
+            let is_new = **view != report;
+            if is_new {
+                *view = Arc::new(report);
+            }
+            is_new
+        });
     }
 }
 
@@ -268,7 +287,7 @@ pub fn describe(change: &Change) -> String {
 pub(crate) fn start_saver(durable: Durable) -> (Saver, mpsc::Receiver<Result<u64, String>>) {
     let (saves, to_write) = threads::channel::<Save>();
     let (done, saved) = mpsc::channel(64);
-    std::thread::spawn(move || {
+    let thread = std::thread::spawn(move || {
         while let Ok(mut save) = to_write.recv() {
             while let Ok(newer) = to_write.try_recv() {
                 save = newer;
@@ -285,5 +304,5 @@ pub(crate) fn start_saver(durable: Durable) -> (Saver, mpsc::Receiver<Result<u64
             }
         }
     });
-    (Saver::Thread(saves), saved)
+    (Saver::Thread(saves, thread), saved)
 }

@@ -13,6 +13,10 @@ mod failure;
 mod ids;
 mod ids_serve;
 mod log;
+mod mesh;
+mod mesh_client;
+mod mesh_http;
+mod mesh_start;
 mod replay;
 mod replica;
 mod store;
@@ -38,6 +42,7 @@ enum Subcommands {
     Diff(diff::Diff),
     Store(store::Store),
     Ids(ids::Ids),
+    Mesh(mesh::Mesh),
     Bench(bench::Bench),
     Completions(completions::Completions),
 }
@@ -51,6 +56,7 @@ pub(crate) fn run() -> ExitCode {
         Subcommands::Diff(it) => it.run(),
         Subcommands::Store(it) => it.run(),
         Subcommands::Ids(it) => it.run(),
+        Subcommands::Mesh(it) => it.run(),
         Subcommands::Bench(it) => it.run(),
         Subcommands::Completions(it) => it.run(),
     };

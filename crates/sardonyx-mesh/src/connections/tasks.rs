@@ -27,7 +27,17 @@ impl Tasks {
 
     /// Ends all of them, and those that would still come.
     pub(super) fn stop(&self) {
-        let tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(tasks);
+        drop(self.take());
+    }
+
+    /// The same, and waits until they have let go of what they held.
+    pub(super) async fn close(&self) {
+        if let Some(mut tasks) = self.take() {
+            tasks.shutdown().await;
+        }
+    }
+
+    fn take(&self) -> Option<JoinSet<()>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
