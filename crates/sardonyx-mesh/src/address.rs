@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// Addresses are ordered by host as text, then by port as a number. The larger one wins a conflict
 /// of two leaders that are otherwise equal; the connection that the smaller one opened is kept.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Address {
     host: String,
@@ -69,6 +69,13 @@ impl fmt::Display for Address {
     }
 }
 
+// Traces are read by people.
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
 impl FromStr for Address {
     type Err = BadAddress;
 
@@ -107,13 +114,11 @@ impl From<Address> for String {
 /// One life of a member: larger than that of every earlier process at the same address.
 ///
 /// The runtime makes it, from the last one that was kept and from the wall clock.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Incarnation(pub u64);
 
 /// A process: an address and its incarnation.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeId {
     /// Where it listens.
     pub address: Address,
@@ -124,6 +129,18 @@ pub struct NodeId {
 impl fmt::Display for NodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}#{}", self.address, self.incarnation.0)
+    }
+}
+
+impl fmt::Debug for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl fmt::Debug for Incarnation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
     }
 }
 

@@ -7,9 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{address::NodeId, moment::Moment};
 
 /// The number of a leadership. It grows by one with every leader that a quorum elects.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Version(pub u64);
 
 impl Version {
@@ -85,4 +83,10 @@ pub struct FencingToken {
     pub version: Version,
     /// On the leader's own clock; not to be used from then on.
     pub valid_until: Moment,
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v{}", self.0)
+    }
 }

@@ -132,6 +132,9 @@ pub struct Member {
     n_failures: u32,
     round: u64,
     last_id: u64,
+    /// The last step of any table of ours. It goes on from office to office, so that a table's name
+    /// never comes twice, even if we claim a version, lose it, and are elected for it.
+    last_step: u64,
     departing: Option<Departing>,
     /// Who else said that it does not hear a leader, and since when we know.
     suspects: BTreeMap<Address, (NodeId, Claim, Moment)>,
@@ -220,6 +223,7 @@ impl Member {
             n_failures: 0,
             round,
             last_id: 0,
+            last_step: 0,
             departing: None,
             suspects: BTreeMap::new(),
             out: Output::default(),

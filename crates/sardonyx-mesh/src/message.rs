@@ -78,7 +78,8 @@ pub enum Message {
         seq: u64,
         /// The token of the last ack for which it holds back its vote.
         echo: Option<Moment>,
-        /// The newest version that it promised to somebody, if that is newer than the established.
+        /// The newest version that it promised to somebody, or may have promised: if it is above
+        /// `version`, this voter can no longer hold back for the leader.
         promised: Version,
         /// The newest established version it knows.
         established: Version,

@@ -10,9 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// Microseconds since some start that only this process knows. Moments of two processes do not
 /// compare; the machine only ever sends one to get it back.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Moment(pub u64);
 
 impl Moment {
@@ -43,5 +41,11 @@ impl Sub<Duration> for Moment {
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:03} ms", self.0 / 1_000, self.0 % 1_000)
+    }
+}
+
+impl fmt::Debug for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}us", self.0)
     }
 }

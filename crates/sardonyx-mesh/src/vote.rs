@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The number of a proposal. No two proposals share one: it names the process that made it.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Ballot {
     /// Larger than any that the proposer has seen.
     pub round: u64,
@@ -127,4 +127,10 @@ pub enum Refusal {
     OtherCluster(Option<ClusterId>),
     /// The voter may not vote, for this reason.
     NotVoting(String),
+}
+
+impl fmt::Debug for Ballot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
 }

@@ -9,6 +9,7 @@
 //! cluster is for), [`checks`] and [`probes`].
 
 pub mod checks;
+pub mod mesh;
 pub mod model;
 pub mod probes;
 mod process;

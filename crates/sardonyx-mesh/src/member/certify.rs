@@ -2,6 +2,7 @@
 
 use super::{Member, Role};
 use crate::{
+    address::NodeId,
     change::Reason,
     kept::Recovery,
     message::Snapshot,
@@ -43,14 +44,15 @@ impl Member {
         }
     }
 
-    /// Whether a cluster that we do not belong to is ours: we are one of its voters, or we follow
-    /// the one that was elected, or we led those who elected it.
+    /// Whether a cluster that was just founded is ours: we are one of its voters, or we follow the
+    /// one that was elected or the one that asked for the votes, or are one of them. The two differ
+    /// if a founder finds that an earlier one may have won.
     fn concerns_us(&self, certificate: &Certificate) -> bool {
-        let candidate = &certificate.value.candidate;
-        let slot = certificate.value.slots.slot_of(&self.me.address);
-        slot.is_some_and(|it| it.bound_as == self.me.incarnation)
-            || self.view.claim.as_ref().is_some_and(|it| it.leader == *candidate)
-            || self.is_me(candidate)
+        let has_slot = certificate.value.slots.slot_of(&self.me.address).is_some();
+        let claim = self.view.claim.as_ref();
+        let (candidate, proposer) = (&certificate.value.candidate, &certificate.ballot.proposer);
+        let follows = |node: &NodeId| claim.is_some_and(|it| it.leader == *node) || self.is_me(node);
+        has_slot || follows(candidate) || follows(proposer)
     }
 
     /// Keeps what a certificate proves.

@@ -124,13 +124,18 @@ impl Member {
     fn beat_with(&mut self, digest: u64) {
         let seq = self.view.table.seq;
         let interval = self.config.timers.heartbeat_interval;
-        let (promised, established) = (self.kept.promised_version(), self.kept.established);
+        let established = self.kept.established;
+        let mut promised = self.kept.promised_version();
         let slots = self.kept.slots.order();
         let now = self.now;
         let Role::Follower(following) = &mut self.role else { return };
         following.next_beat = now + interval;
         let Claim { leader, version, .. } = following.target.clone();
         let echo = following.echo;
+        // Who may have forgotten what it promised counts like one that has moved on.
+        if !self.may_pledge(version) {
+            promised = promised.max(version.next());
+        }
         let to = leader.address.clone();
         let beat = Message::LeaderKeepAlive {
             leader,

@@ -87,7 +87,8 @@ impl Member {
     pub(super) fn take_office(&mut self, claim: Claim, reason: Reason) {
         let (now, timers) = (self.now, self.config.timers);
         self.view.of = Some((self.me.clone(), claim.version));
-        self.view.table.seq = 0;
+        self.last_step += 1;
+        self.view.table.seq = self.last_step;
         let others = self.view.table.rows().filter(|row| row.node.address != self.me.address);
         let join_by = now + timers.join_deadline();
         let peer = |row: &Row| (row.node.address.clone(), Peer::new(now, join_by, false));
@@ -175,6 +176,7 @@ impl Member {
                 leading.peers.remove(&step.row.node.address);
             }
             leading.unsent.push(step);
+            self.last_step = self.view.table.seq;
         }
     }
 
