@@ -26,6 +26,7 @@ use crate::{
     greet::{Me, key::Key, message::Identity},
     kept::Kept,
     member::{Input, Member},
+    moment::Moment,
     net::Network,
     report::Report,
     runtime::{self, Command, Ended, INBOX_MAX, Runtime, Saver, Shown},
@@ -218,6 +219,11 @@ impl Mesh {
         Ok(Mesh { node, ttl, connections, commands, view: seen, changes, token, ended: ends })
     }
 
+    /// The clock by which tokens end: the same for all processes of one machine.
+    pub fn now() -> Moment {
+        clock::now()
+    }
+
     /// Who this node is.
     pub fn node(&self) -> &NodeId {
         &self.node
@@ -369,18 +375,15 @@ impl Mesh {
         });
     }
 
-    /// Says goodbye and stops. A leader hands over first. If nobody answers for `ttl-timeout`, it
-    /// stops without having been heard, which others notice as a crash.
+    /// Says goodbye and stops. A leader hands over first. If nobody answers for
+    /// `ttl-timeout`, it stops without having been heard, which others notice as a crash.
     pub async fn leave(&self) -> Result<(), String> {
-        let mut ended = self.ended.clone();
         self.wish(Input::Leave).await?;
-        let left = tokio::time::timeout(self.ttl, ended.wait_for(Option::is_some)).await;
-        match left {
-            Ok(Ok(ended)) => ended.clone().unwrap_or(Ok(())),
-            Ok(Err(_)) => Ok(()),
+        match tokio::time::timeout(self.ttl * 2, self.ended()).await {
+            Ok(ended) => ended,
             Err(_) => {
                 let _ = self.commands.send(Command::Stop).await;
-                Err(format!("nobody confirmed it within {:?}; stopped all the same", self.ttl))
+                Err(format!("nobody confirmed it within {:?}; stopped all the same", self.ttl * 2))
             }
         }
     }
@@ -409,10 +412,8 @@ impl Mesh {
     /// Waits until the node has stopped; an error says why it had to.
     pub async fn ended(&self) -> Result<(), String> {
         let mut ended = self.ended.clone();
-        match ended.wait_for(Option::is_some).await {
-            Ok(ended) => ended.clone().unwrap_or(Ok(())),
-            Err(_) => Ok(()),
-        }
+        let how = ended.wait_for(Option::is_some).await.map(|it| it.clone());
+        how.ok().flatten().unwrap_or(Ok(()))
     }
 
     /// What was sent and received so far.

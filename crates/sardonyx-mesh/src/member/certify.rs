@@ -51,7 +51,8 @@ impl Member {
         let has_slot = certificate.value.slots.slot_of(&self.me.address).is_some();
         let claim = self.view.claim.as_ref();
         let (candidate, proposer) = (&certificate.value.candidate, &certificate.ballot.proposer);
-        let follows = |node: &NodeId| claim.is_some_and(|it| it.leader == *node) || self.is_me(node);
+        let follows =
+            |node: &NodeId| claim.is_some_and(|it| it.leader == *node) || self.is_me(node);
         has_slot || follows(candidate) || follows(proposer)
     }
 

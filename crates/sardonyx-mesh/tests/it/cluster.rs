@@ -31,6 +31,8 @@ pub(crate) struct Cluster {
     kind: Kind,
     dir: tempfile::TempDir,
     pub(crate) key: Option<&'static [u8]>,
+    /// How many vote, if not all.
+    pub(crate) n_voters: Option<usize>,
 }
 
 /// Ports that were free a moment ago.
@@ -59,6 +61,7 @@ impl Cluster {
             kind,
             dir: tempfile::tempdir().expect("a directory"),
             key: Some(KEY),
+            n_voters: None,
         }
     }
 
@@ -142,8 +145,12 @@ impl Cluster {
                 && it[0].version == it[1].version
                 && it[0].digest == it[1].digest
         });
+        // Voters are bound one by one after the founding; before that a minority may be enough to
+        // stop everything.
+        let n_voters = self.n_voters.unwrap_or(self.addresses.len());
         let active = |view: &sardonyx_mesh::Report| {
             view.members.len() == among.len()
+                && view.voters.len() == n_voters
                 && view.members.iter().all(|row| row.status == Status::Active)
         };
         let established = || {
@@ -154,6 +161,12 @@ impl Cluster {
             })
         };
         same && views.iter().all(|it| active(it)) && established()
+    }
+
+    /// What must not move while nothing happens to members: version, steps, digest.
+    pub(crate) fn table(&self, index: usize) -> (sardonyx_mesh::Version, u64, u64) {
+        let view = self.node(index).members();
+        (view.version, view.seq, view.digest)
     }
 
     /// Waits until all that live agree.

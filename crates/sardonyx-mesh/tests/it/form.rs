@@ -106,6 +106,7 @@ async fn the_lead_can_be_handed_to_somebody() {
     assert!(not_leader.is_err(), "it does not lead");
     let before = cluster.node(leader).members().version;
     cluster.node(leader).transfer_leadership(cluster.address(to).clone()).await.expect("granted");
+    println!("{leader} was asked to hand over to {to}, {}", cluster.address(to));
     eventually("the other leads", || cluster.node(to).fencing_token().is_some()).await;
     cluster.agree().await;
     assert_eq!((cluster.leader(0), cluster.node(0).members().version), (to, before.next()));
@@ -155,6 +156,7 @@ async fn after_a_restart_of_all_the_version_goes_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_more_than_the_nodes_is_an_observer_or_refused() {
     let mut cluster = Cluster::new(Kind::Memory, 4, 1);
+    cluster.n_voters = Some(3);
     let start = |cluster: &Cluster, index: usize| {
         let mut options = cluster.options(index);
         options.config.nodes = 3;

@@ -25,7 +25,7 @@ async fn until_closed(stream: &mut TcpStream) -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_does_not_greet_is_dropped_and_the_cluster_does_not_move() {
     let cluster = Cluster::started(Kind::Tcp, 3, 1).await;
-    let before = cluster.node(0).members();
+    let before = cluster.table(0);
     let mut watch = cluster.node(0).watch();
     let address = cluster.address(0).to_string();
     // A message of the protocol, properly framed, before any greeting.
@@ -51,7 +51,7 @@ async fn who_does_not_greet_is_dropped_and_the_cluster_does_not_move() {
         assert!(heard.len() < 300, "{what}: {} bytes", heard.len());
         eventually(what, || refused(cluster.node(0)) > n_refused).await;
     }
-    assert_eq!(*cluster.node(0).members(), *before);
+    assert_eq!(cluster.table(0), before);
     let moved = tokio::time::timeout(Duration::from_millis(1), watch.next()).await;
     assert!(moved.is_err(), "{moved:?}");
 }
@@ -60,7 +60,7 @@ async fn who_does_not_greet_is_dropped_and_the_cluster_does_not_move() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_does_not_belong_stays_outside() {
     let cluster = Cluster::started(Kind::Tcp, 3, 1).await;
-    let before = cluster.node(0).members();
+    let before = cluster.table(0);
     let outsider = Cluster::new(Kind::Tcp, 1, 1);
     let mut base = cluster.options(1);
     base.config.address = outsider.address(0).clone();
@@ -82,7 +82,7 @@ async fn who_does_not_belong_stays_outside() {
         assert!(mesh.leader().is_none(), "{:?}", mesh.leader());
         mesh.stop().await;
     }
-    assert_eq!(*cluster.node(0).members(), *before);
+    assert_eq!(cluster.table(0), before);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::{Failure, bench_ids, bench_replica, bench_schedule, bench_store};
+use super::{Failure, bench_ids, bench_mesh, bench_replica, bench_schedule, bench_store};
 
 /// Measure this build on this machine.
 #[derive(Args)]
@@ -26,6 +26,8 @@ enum What {
     Schedule(bench_schedule::BenchSchedule),
     /// How fast ids are made and served, beside other generators and bare servers.
     Ids(bench_ids::BenchIds),
+    /// How soon the mesh notices, elects and merges, and how fast its events are.
+    Mesh(bench_mesh::BenchMesh),
     /// How fast a store is, beside its server or its disk without us.
     Store(bench_store::BenchStore),
 }
@@ -39,6 +41,7 @@ impl Bench {
             What::Replica(it) => it.run(self.json),
             What::Schedule(it) => it.run(self.json),
             What::Ids(it) => it.run(self.json),
+            What::Mesh(it) => it.run(self.json),
             What::Store(it) => it.run(self.json),
         }
     }

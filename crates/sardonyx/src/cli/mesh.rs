@@ -3,6 +3,7 @@
 use std::{
     io::{self, Write},
     net::SocketAddr,
+    time::Duration,
 };
 
 use clap::{Args, Subcommand};
@@ -38,6 +39,11 @@ enum What {
         /// Print JSON.
         #[arg(long)]
         json: bool,
+
+        /// Ask again and again, so many milliseconds apart; a node that does not answer is asked
+        /// again as well.
+        #[arg(long, value_name = "MS")]
+        every_ms: Option<u64>,
     },
     /// Let a node say goodbye and stop.
     Leave {
@@ -92,7 +98,15 @@ impl Mesh {
         block_on(async {
             match self.what {
                 What::Start(it) => it.run().await,
-                What::Status { at, json } => status(&at, json).await,
+                What::Status { at, json, every_ms: None } => status(&at, json).await,
+                What::Status { at, json, every_ms: Some(millis) } => loop {
+                    match status(&at, json).await {
+                        Ok(()) => {}
+                        Err(why @ (Failure::Input(_) | Failure::ReaderGone)) => return Err(why),
+                        Err(Failure::World(why)) => eprintln!("sardonyx: {why}"),
+                    }
+                    tokio::time::sleep(Duration::from_millis(millis)).await;
+                },
                 What::Leave { at, json } => {
                     let left = request(at.http, "POST", "/v1/mesh/leave", None).await?;
                     say(json, &left, "it has left")

@@ -53,6 +53,7 @@ async fn only_from_here(
 async fn status(State(mesh): State<Arc<Mesh>>) -> Json<Value> {
     let report = mesh.status().await;
     let mut value = shown(&report);
+    value["now-micros"] = json!(Mesh::now().0);
     let counts = mesh.counts().all();
     value["counts"] = counts.iter().map(|(name, n)| ((*name).to_owned(), json!(n))).collect();
     let connected = mesh.connected();

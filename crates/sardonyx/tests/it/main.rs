@@ -4,5 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, unreachable_pub)]
 
 mod jobs;
+mod mesh;
 mod program;
 mod replay;
