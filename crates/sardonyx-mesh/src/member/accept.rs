@@ -18,6 +18,13 @@ impl Member {
         self.round = self.round.max(proposal.ballot.round);
         let answer = self.vote(proposal);
         let is_yes = answer.is_ok();
+        if is_yes {
+            // Whoever has our word gets the time to use it, before we ask for ourselves.
+            let pause = self.config.timers.retry_interval / 2;
+            let pause = pause + self.rng.up_to(pause);
+            self.next_try = self.next_try.max(self.now + pause);
+            self.poll = None;
+        }
         let message = Message::Vote {
             ballot: proposal.ballot.clone(),
             stage: proposal.stage,

@@ -423,6 +423,10 @@ impl Member {
             following.assert_by = Some(self.now + interval);
         }
         self.role = Role::Follower(following);
+        // Who has handed over in order to leave says goodbye to the successor at once.
+        if let Some(departing) = &mut self.departing {
+            departing.next = self.now;
+        }
         self.poll = None;
         self.contest = None;
         self.n_failures = 0;

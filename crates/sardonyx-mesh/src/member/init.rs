@@ -219,7 +219,15 @@ impl Member {
         }
     }
 
-    fn enter(&mut self, from: &NodeId, snapshot: Snapshot) {
+    fn enter(&mut self, from: &NodeId, mut snapshot: Snapshot) {
+        // The one that let us in may have been elected since, and we know already.
+        let elected = self.kept.certificate.as_ref().filter(|it| {
+            it.value.candidate == snapshot.claim.leader && it.version == snapshot.claim.version
+        });
+        if let Some(certificate) = elected {
+            snapshot.claim.certified = true;
+            snapshot.cluster = Some(certificate.value.cluster);
+        }
         let is_over = snapshot.claim.version <= self.kept.established
             && !(snapshot.claim.certified && snapshot.claim.version == self.kept.established);
         if snapshot.claim.leader != *from || is_over || !self.fits_cluster(snapshot.cluster) {

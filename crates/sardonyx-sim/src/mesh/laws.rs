@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use sardonyx_mesh::{
-    Change, ClusterId, Kept, Member, NodeId, Phase, Status, Version, kept::Recovery,
+    Change, Claim, ClusterId, Kept, Member, NodeId, Phase, Reason, Status, Version, kept::Recovery,
 };
 
 /// What was seen so far, to hold the next step against.
@@ -107,6 +107,18 @@ fn knows_no_successor(member: &Member) -> Result<(), Broken> {
         true => broken("I4", format!("{claim} still leads and knows that {established} is")),
         false => Ok(()),
     }
+}
+
+/// I4: nobody who follows an elected leader gives it up for one that nobody elected.
+pub fn yields_only_to_better(before: Option<&Claim>, changes: &[Change]) -> Result<(), Broken> {
+    for change in changes {
+        if let Change::ViewReset { reason: Reason::Relieved { by: Some(winner) } } = change
+            && let Some(loser) = before.filter(|it| it.certified && !winner.certified)
+        {
+            return broken("I4", format!("{loser} gives way to {winner}"));
+        }
+    }
+    Ok(())
 }
 
 /// I2: what is on a disk never goes back.

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use sardonyx_mesh::{
-    Address, Change, Config, Input, Kept, Member, Moment, NodeId, Status, address::Incarnation,
+    Address, Change, Claim, Config, Input, Kept, Member, Moment, NodeId, Status,
+    address::Incarnation,
 };
 
 /// A clock that runs a little fast or slow and began at some other time.
@@ -64,6 +65,8 @@ pub(super) struct Process {
     /// The last status that the user was told of each member.
     pub(super) walks: BTreeMap<NodeId, Status>,
     pub(super) has_stopped: bool,
+    /// Whom it followed after its last step.
+    pub(super) claim: Option<Claim>,
 }
 
 impl Node {
@@ -100,6 +103,7 @@ impl Node {
             changes: Vec::new(),
             walks: BTreeMap::new(),
             has_stopped: false,
+            claim: None,
         });
     }
 }

@@ -415,18 +415,15 @@ impl Storm {
     /// that is right.
     fn can_recover(&self) -> bool {
         let voters = |node: usize| self.world.member(node).map(|it| it.kept());
-        let newest = (0..self.world.len())
-            .filter_map(voters)
-            .filter(|it| it.cluster.is_some())
-            .max_by_key(|it| it.slots.order());
         let quorum = self.world.config(0).quorum();
-        let Some(newest) = newest else {
+        if (0..self.world.len()).filter_map(voters).all(|it| it.cluster.is_none()) {
             // Nobody has a cluster: those who voted in a founding that never ended can end it.
             return (0..self.world.len()).all(|it| !self.world.has_lost_disk(it));
-        };
+        }
+        // A slot that others are still about to give it does not count.
         let remembers = |node: &usize| {
             voters(*node).is_some_and(|kept| {
-                let has_slot = newest.slots.slot_of(&kept.address).is_some();
+                let has_slot = kept.slots.slot_of(&kept.address).is_some();
                 has_slot && kept.recovery == Recovery::Intact
             })
         };

@@ -177,6 +177,11 @@ impl World {
         std::mem::take(&mut self.aside)
     }
 
+    /// How many are aside.
+    pub fn n_aside(&self) -> usize {
+        self.aside.len()
+    }
+
     /// Lets time pass, until then or until a law is broken.
     pub fn run(&mut self, span: Duration) {
         let end = self.now + u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
@@ -332,6 +337,10 @@ impl World {
     fn check(&mut self, node: usize, changes: &[Change]) {
         let Some(process) = &mut self.nodes[node].process else { return };
         let mut found = self.laws.check(&process.member).err();
+        if let Err(broken) = laws::yields_only_to_better(process.claim.as_ref(), changes) {
+            found.get_or_insert(broken);
+        }
+        process.claim = process.member.claim().cloned();
         for change in changes {
             if let Err(broken) = laws::walk(&mut process.walks, change) {
                 found.get_or_insert(broken);

@@ -3,6 +3,9 @@
 // A test that cannot go on says so by panicking, and what a long run saw is printed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
+mod additions;
+mod cluster;
+mod document;
 mod storms;
 
 fn number(name: &str, otherwise: u64) -> u64 {
