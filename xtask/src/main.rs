@@ -90,6 +90,17 @@ enum Task {
         #[arg(long, value_name = "N", default_value_t = 6)]
         log_max: u64,
     },
+    /// Throws noise and spoiled messages at every decoder of the mesh.
+    ///
+    /// A failure prints its seed; the same seed gives the same bytes.
+    MeshFuzz {
+        /// How many inputs to make.
+        #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = at_least_one())]
+        inputs: u64,
+        /// The first seed; left out, the test's own choice.
+        #[arg(long, value_name = "S")]
+        seed: Option<u64>,
+    },
     /// Checks the tree alone: crate edges, sizes, documents, commands, dependencies.
     Tidy,
     /// Rewrites docs/commands.md from the doc comments of the commands.
@@ -110,6 +121,7 @@ fn main() -> ExitCode {
         Task::Model { members, joiners, crashes, log_max } => {
             run::model(members, joiners, crashes, log_max)
         }
+        Task::MeshFuzz { inputs, seed } => run::MESH_FUZZ.run(inputs, seed),
         Task::Tidy => Tree::read().and_then(|tree| tidy::report(&tree)),
         Task::Docs => Tree::read().and_then(|tree| docs::write(&tree)),
     };

@@ -101,6 +101,14 @@ pub(crate) const SIM: Property = Property {
     seed_variable: "SIM_SEED",
 };
 
+/// No bytes break a decoder of the mesh, and none let a stranger in.
+pub(crate) const MESH_FUZZ: Property = Property {
+    package: "sardonyx-mesh",
+    name: "fuzz::no_bytes_break_a_decoder",
+    amount_variable: "MESH_FUZZ_RUNS",
+    seed_variable: "MESH_FUZZ_SEED",
+};
+
 /// All interleavings of a small cluster.
 pub(crate) fn model(members: u64, joiners: u64, crashes: u64, log_max: u64) -> Result<(), String> {
     let sizes = [

@@ -4,4 +4,5 @@ mod cluster;
 mod events;
 mod faults;
 mod form;
+mod fuzz;
 mod strangers;
