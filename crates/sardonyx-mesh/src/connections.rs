@@ -122,12 +122,18 @@ struct State {
     said: BTreeMap<String, Instant>,
 }
 
+/// What waits for one peer, and the task that sends it.
+struct Outbox {
+    queue: queue::Sender<Item>,
+    task: AbortHandle,
+}
+
 /// Everybody we are connected with.
 pub(crate) struct Connections {
     me: Me,
     network: Network,
     state: Mutex<State>,
-    outboxes: RwLock<HashMap<Address, (queue::Sender<Item>, Option<AbortHandle>)>>,
+    outboxes: RwLock<HashMap<Address, Outbox>>,
     inbox: mpsc::Sender<(NodeId, Message)>,
     view: watch::Receiver<Arc<Report>>,
     strangers: Arc<Semaphore>,
@@ -233,8 +239,8 @@ impl Connections {
     pub(crate) fn forget(&self, member: &Address) {
         self.asks.gone(member);
         let mut outboxes = self.outboxes.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, Some(task))) = outboxes.remove(member) {
-            task.abort();
+        if let Some(outbox) = outboxes.remove(member) {
+            outbox.task.abort();
         }
         drop(outboxes);
         if let Some((_, task)) = self.state().heard.remove(member) {

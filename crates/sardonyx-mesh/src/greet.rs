@@ -227,7 +227,7 @@ impl Greeting {
                 if !Key::is_signed(self.me.key.as_ref(), "passive", &said, &proof) {
                     return Err(Refused::Key);
                 }
-                let end = Some(self.judge_passive(active, passive));
+                let end = Some(self.judge_passive(&active, passive));
                 Ok(Step { say: Vec::new(), end })
             }
             (_, Greet::Refused(why)) => {
@@ -254,7 +254,7 @@ impl Greeting {
         Ok(Peer { identity, lane, dial, version })
     }
 
-    fn judge_passive(&self, active: Active, passive: Passive) -> Result<Peer, Refused> {
+    fn judge_passive(&self, active: &Active, passive: Passive) -> Result<Peer, Refused> {
         let Passive { identity, config, version } = passive;
         if common_version((version, version)).is_err() {
             return Err(Refused::Version { theirs: (version, version) });
@@ -264,8 +264,7 @@ impl Greeting {
             let (dialled, is) = (active.to.to_string(), identity.node.address.to_string());
             return Err(Refused::Misdialled { dialled, is });
         }
-        let Active { lane, dial, .. } = active;
-        Ok(Peer { identity, lane, dial, version })
+        Ok(Peer { identity, lane: active.lane, dial: active.dial, version })
     }
 
     fn refuse(&mut self, why: Refused) -> Step {

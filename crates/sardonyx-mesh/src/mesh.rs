@@ -84,6 +84,9 @@ impl fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
+/// What became of an event for one of many.
+pub type Sent = (Address, Result<(), SendError>);
+
 /// Who leads, as this node knows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Leader {
@@ -294,21 +297,12 @@ impl Mesh {
     }
 
     /// Sends an event to every active member, and reports for each.
-    pub fn roar<T: Event>(
-        &self,
-        event: &T,
-        including_self: bool,
-    ) -> Result<Vec<(Address, Result<(), SendError>)>, SendError> {
+    pub fn roar<T: Event>(&self, event: &T, including_self: bool) -> Result<Vec<Sent>, SendError> {
         Ok(self.roar_raw(T::KIND, &body(event)?, including_self))
     }
 
     /// The same with a kind and bytes.
-    pub fn roar_raw(
-        &self,
-        kind: &str,
-        body: &Bytes,
-        including_self: bool,
-    ) -> Vec<(Address, Result<(), SendError>)> {
+    pub fn roar_raw(&self, kind: &str, body: &Bytes, including_self: bool) -> Vec<Sent> {
         let view = self.members();
         let head = Head { about: About::Tell, kind: kind.to_owned(), version: view.version };
         let is_for = |to: &Address| including_self || *to != self.node.address;
@@ -429,7 +423,7 @@ impl Mesh {
     async fn wish(&self, input: Input) -> Result<(), String> {
         let stopped = || "this node has stopped".to_owned();
         let (answer, heard) = oneshot::channel();
-        self.commands.send(Command::Wish(input, answer)).await.map_err(|_| stopped())?;
+        self.commands.send(Command::Wish(Box::new(input), answer)).await.map_err(|_| stopped())?;
         heard.await.map_err(|_| stopped())?
     }
 

@@ -32,7 +32,7 @@ pub(crate) enum Command {
     /// How things are, now.
     Status(oneshot::Sender<Report>),
     /// An operator's wish; the answer says why it was not granted.
-    Wish(Input, oneshot::Sender<Result<(), String>>),
+    Wish(Box<Input>, oneshot::Sender<Result<(), String>>),
     /// Ends without a goodbye, as a crash would.
     Stop,
 }
@@ -127,7 +127,7 @@ impl Runtime {
                         let _ = answer.send(self.member.status(clock::now()));
                         next = Next::Wait(wake);
                     }
-                    Some(Command::Wish(input, answer)) => next = self.wish(input, answer),
+                    Some(Command::Wish(input, answer)) => next = self.wish(*input, answer),
                     Some(Command::Stop) | None => return Ok(()),
                 },
                 () = tokio::time::sleep(pause) => {

@@ -69,14 +69,14 @@ impl Connections {
 
     /// The side of who was dialled, up to a connection that is in use; an error says why not.
     async fn receive(self: &Arc<Self>, knock: Knock) -> Result<(), String> {
-        let Met { mut stream, certificate } = knock.open().await.map_err(|why| why.to_string())?;
-        let nonce = key::nonce().map_err(|why| why.to_string())?;
+        let Met { mut stream, certificate } = knock.open().await.map_err(text)?;
+        let nonce = key::nonce().map_err(text)?;
         let mut greeting = Greeting::passive(self.me.clone(), nonce);
         let (mut decoder, mut buffer) = (Decoder::new(GREET_BYTES_MAX), BytesMut::new());
         let peer = loop {
             let heard = read(&mut stream, &mut decoder, &mut buffer).await?;
             let step = greeting.hear(&heard);
-            write(&mut stream, &step.say).await.map_err(|why| why.to_string())?;
+            write(&mut stream, &step.say).await.map_err(text)?;
             match step.end {
                 None => {}
                 Some(Ok(peer)) => break peer,
@@ -182,7 +182,7 @@ impl Connections {
     }
 }
 
-fn text(why: io::Error) -> String {
+fn text(why: impl std::fmt::Display) -> String {
     why.to_string()
 }
 
@@ -192,7 +192,7 @@ async fn read(
     buffer: &mut BytesMut,
 ) -> Result<bytes::Bytes, String> {
     loop {
-        if let Some(message) = decoder.next(buffer).map_err(|why| why.to_string())? {
+        if let Some(message) = decoder.next(buffer).map_err(text)? {
             return Ok(message);
         }
         buffer.reserve(1 << 10);

@@ -11,7 +11,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Connections, Counts};
+use super::{Connections, Counts, Outbox};
 use crate::{
     address::Address,
     events::{head::Head, queue},
@@ -41,13 +41,13 @@ impl Connections {
     /// The queue to a member; made when it is first needed. `None` once this node has stopped.
     pub(super) fn outbox(self: &Arc<Self>, to: &Address) -> Option<queue::Sender<Item>> {
         let outboxes = self.outboxes.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some((queue, _)) = outboxes.get(to) {
-            return Some(queue.clone());
+        if let Some(outbox) = outboxes.get(to) {
+            return Some(outbox.queue.clone());
         }
         drop(outboxes);
         let mut outboxes = self.outboxes.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some((queue, _)) = outboxes.get(to) {
-            return Some(queue.clone());
+        if let Some(outbox) = outboxes.get(to) {
+            return Some(outbox.queue.clone());
         }
         let (sender, receiver) = queue::queue(EVENT_QUEUE_MAX, EVENT_QUEUE_BYTES_MAX);
         let (this, peer) = (Arc::clone(self), to.clone());
@@ -55,7 +55,7 @@ impl Connections {
             true => self.tasks.spawn(async move { this.to_myself(receiver).await }),
             false => self.tasks.spawn(async move { this.empty(peer, receiver).await }),
         };
-        outboxes.insert(to.clone(), (sender.clone(), Some(task?)));
+        outboxes.insert(to.clone(), Outbox { queue: sender.clone(), task: task? });
         Some(sender)
     }
 
