@@ -66,6 +66,9 @@ enum Task {
     ///
     /// A failure prints its seed and its trace; `cargo run -p sardonyx-sim -- SEED` shows it again.
     Sim {
+        /// Members of a mesh instead of nodes with jobs.
+        #[arg(long)]
+        mesh: bool,
         /// How many seeds to run.
         #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = at_least_one())]
         seeds: u64,
@@ -117,7 +120,8 @@ fn main() -> ExitCode {
         Task::Fuzz { entries, seed } => run::FUZZ.run(entries, seed),
         Task::Storm { runs, seed } => run::STORM.run(runs, seed),
         Task::Schedule { clusters, seed } => run::SCHEDULE.run(clusters, seed),
-        Task::Sim { seeds, seed } => run::SIM.run(seeds, seed),
+        Task::Sim { mesh: true, seeds, seed } => run::MESH_SIM.run(seeds, seed),
+        Task::Sim { mesh: false, seeds, seed } => run::SIM.run(seeds, seed),
         Task::Model { members, joiners, crashes, log_max } => {
             run::model(members, joiners, crashes, log_max)
         }

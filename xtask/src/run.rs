@@ -64,6 +64,8 @@ fn timed((name, args): Step) -> Result<(), String> {
 /// of them, by a name that ends in `::`.
 pub(crate) struct Property {
     package: &'static str,
+    /// Which of the package's test programs.
+    target: &'static str,
     name: &'static str,
     amount_variable: &'static str,
     seed_variable: &'static str,
@@ -72,6 +74,7 @@ pub(crate) struct Property {
 /// Any log, however senseless, keeps the laws.
 pub(crate) const FUZZ: Property = Property {
     package: "sardonyx-core",
+    target: "it",
     name: "garbage::any_log_keeps_the_laws",
     amount_variable: "FUZZ_ENTRIES",
     seed_variable: "FUZZ_SEED",
@@ -80,6 +83,7 @@ pub(crate) const FUZZ: Property = Property {
 /// After any storm of joins and deaths the living end in one ring.
 pub(crate) const STORM: Property = Property {
     package: "sardonyx-core",
+    target: "it",
     name: "storm::the_ring_heals",
     amount_variable: "STORM_RUNS",
     seed_variable: "STORM_SEED",
@@ -88,6 +92,7 @@ pub(crate) const STORM: Property = Property {
 /// Every property of the schedulers, on random clusters.
 pub(crate) const SCHEDULE: Property = Property {
     package: "sardonyx-core",
+    target: "it",
     name: "schedule::properties::",
     amount_variable: "SCHEDULE_CLUSTERS",
     seed_variable: "SCHEDULE_SEED",
@@ -96,6 +101,7 @@ pub(crate) const SCHEDULE: Property = Property {
 /// Whole clusters of real nodes, under every weather.
 pub(crate) const SIM: Property = Property {
     package: "sardonyx-sim",
+    target: "it",
     name: "every_storm_calms_down",
     amount_variable: "SIM_SEEDS",
     seed_variable: "SIM_SEED",
@@ -104,9 +110,19 @@ pub(crate) const SIM: Property = Property {
 /// No bytes break a decoder of the mesh, and none let a stranger in.
 pub(crate) const MESH_FUZZ: Property = Property {
     package: "sardonyx-mesh",
+    target: "it",
     name: "fuzz::no_bytes_break_a_decoder",
     amount_variable: "MESH_FUZZ_RUNS",
     seed_variable: "MESH_FUZZ_SEED",
+};
+
+/// Members of a mesh, under every weather.
+pub(crate) const MESH_SIM: Property = Property {
+    package: "sardonyx-sim",
+    target: "mesh",
+    name: "storms::every_storm_calms_down",
+    amount_variable: "MESH_SEEDS",
+    seed_variable: "MESH_SEED",
 };
 
 /// All interleavings of a small cluster.
@@ -118,7 +134,8 @@ pub(crate) fn model(members: u64, joiners: u64, crashes: u64, log_max: u64) -> R
         ("MODEL_LOG_MAX", log_max),
     ];
     let mut test = cargo();
-    test.args(RELEASE_TEST).args(["sardonyx-sim", "--", "--exact", "--nocapture"]);
+    test.args(RELEASE_TEST);
+    test.args(["sardonyx-sim", "--test", "it", "--", "--exact", "--nocapture"]);
     test.arg("three_members_one_joiner_one_crash");
     test.envs(sizes.map(|(name, size)| (name, size.to_string())));
     match call(&mut test)? {
@@ -128,14 +145,15 @@ pub(crate) fn model(members: u64, joiners: u64, crashes: u64, log_max: u64) -> R
 }
 
 /// Optimised, because these are the runs in which a million is a small number.
-const RELEASE_TEST: &[&str] = &["test", "--release", "--test", "it", "-p"];
+const RELEASE_TEST: &[&str] = &["test", "--release", "-p"];
 
 impl Property {
     /// Runs the property's test with `amount` of whatever it counts.
     pub(crate) fn run(&self, amount: u64, seed: Option<u64>) -> Result<(), String> {
         self.must_exist()?;
         let mut test = cargo();
-        test.args(RELEASE_TEST).args([self.package, "--", self.name, "--nocapture"]);
+        test.args(RELEASE_TEST).args([self.package, "--test", self.target, "--"]);
+        test.args([self.name, "--nocapture"]);
         if !self.is_module() {
             test.arg("--exact");
         }
@@ -167,7 +185,8 @@ impl Property {
     /// believe for ever that the property holds.
     fn must_exist(&self) -> Result<(), String> {
         let mut list = cargo();
-        list.args(RELEASE_TEST).args([self.package, "--", self.name, "--list"]);
+        list.args(RELEASE_TEST).args([self.package, "--test", self.target, "--"]);
+        list.args([self.name, "--list"]);
         let output = list
             .stderr(Stdio::inherit())
             .output()

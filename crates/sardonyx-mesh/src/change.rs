@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Why something changed. With the change it says who saw what.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Hash)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
     /// It asked to join.

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Everything that must survive.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Hash)]
 pub struct Kept {
     /// Whose store this is: one that was copied to another address is not used.
     pub address: Address,
@@ -36,7 +36,7 @@ pub struct Kept {
 }
 
 /// Whether this member may have forgotten votes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, Hash)]
 #[serde(rename_all = "kebab-case")]
 pub enum Recovery {
     /// Nothing was lost: it votes.

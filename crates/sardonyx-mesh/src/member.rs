@@ -161,7 +161,7 @@ enum Role {
 }
 
 /// A voter's word not to elect anybody of a later version for a while.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Hash)]
 struct Pledge {
     leader: NodeId,
     version: Version,
@@ -177,9 +177,9 @@ struct Saves {
     held: Vec<(u64, Held)>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 enum Held {
-    Message(Outgoing),
+    Message(Box<Outgoing>),
     OwnVote(Box<propose::OwnVote>),
     OwnSlots((Version, u64)),
 }
@@ -273,7 +273,7 @@ impl Member {
             Message::MemberStatusUpdate { claim, after, steps } => {
                 self.take_update(from, claim, after, steps);
             }
-            Message::ClusterAlignment(snapshot) => self.take_alignment(from, *snapshot),
+            Message::ClusterAlignment(snapshot) => self.take_alignment(from, &snapshot),
             Message::LeaderKeepAlive {
                 leader,
                 version,
@@ -309,7 +309,7 @@ impl Member {
             Message::Vote { ballot, stage, version, answer } => {
                 self.take_vote(&from.address, &ballot, stage, version, answer);
             }
-            Message::LeaderElected(certificate) => self.learn(*certificate),
+            Message::LeaderElected(certificate) => self.learn(&certificate),
             Message::SlotsChange { claim, cluster, slots, committed } => {
                 self.take_slots(from, &claim, cluster, slots, committed);
             }
@@ -384,7 +384,7 @@ impl Member {
 
     fn release_held(&mut self, held: Held) {
         match held {
-            Held::Message(outgoing) => self.out.messages.push(outgoing),
+            Held::Message(outgoing) => self.out.messages.push(*outgoing),
             Held::OwnVote(vote) => self.take_own_vote(*vote),
             Held::OwnSlots(order) => {
                 let me = self.me.address.clone();

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// A system event, by the document's name where it has one.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Hash)]
 pub enum Message {
     /// Who leads? From a member that wants in, to every seed.
     LeaderQuery {
@@ -194,7 +194,7 @@ pub enum Message {
 }
 
 /// A leader's word that it gave up its lease for good: nobody needs to hold back for it any more.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Hash)]
 pub struct Release {
     /// Who gave it up.
     pub leader: NodeId,
@@ -203,7 +203,7 @@ pub struct Release {
 }
 
 /// A vote is asked for.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Hash)]
 pub struct Proposal {
     /// Its number.
     pub ballot: Ballot,
@@ -222,7 +222,7 @@ pub struct Proposal {
 }
 
 /// What is in a joiner's store, as far as it matters to others.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Hash)]
 pub struct Standing {
     /// Its cluster.
     pub cluster: Option<ClusterId>,
@@ -237,7 +237,7 @@ pub struct Standing {
 }
 
 /// The answer to a join.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Hash)]
 pub enum JoinAnswer {
     /// In; the table has the joiner in it.
     Accepted(Box<Snapshot>),
@@ -248,7 +248,7 @@ pub enum JoinAnswer {
 }
 
 /// Everything a leader keeps for others, at one moment.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Hash)]
 pub struct Snapshot {
     /// Who says so.
     pub claim: Claim,
@@ -265,7 +265,7 @@ pub struct Snapshot {
 }
 
 /// What an ack asks of a voter.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, Hash)]
 pub enum Lease {
     /// Nothing: the leader was not elected, or does not hear a quorum. Such an ack neither holds
     /// back a vote nor counts as a sign of a healthy leader.
@@ -277,7 +277,7 @@ pub enum Lease {
 }
 
 /// Why a keep-alive was not taken.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Hash)]
 pub enum NackReason {
     /// The sender is not in the leader's table: join again.
     NotAMember {
@@ -292,7 +292,7 @@ pub enum NackReason {
 }
 
 /// A message on its way.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Hash)]
 pub struct Outgoing {
     /// To whom. The transport dials if it has no connection; a message that cannot be delivered
     /// is dropped.

@@ -73,7 +73,7 @@ pub struct Row {
 }
 
 /// One step of the table: a member's new status, and why.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Hash)]
 pub struct Step {
     /// The member as it is after the step.
     pub row: Row,
@@ -82,7 +82,7 @@ pub struct Step {
 }
 
 /// The table.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, Hash)]
 pub struct Table {
     /// How many steps it took.
     pub seq: u64,

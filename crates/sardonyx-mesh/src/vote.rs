@@ -106,7 +106,7 @@ impl Certificate {
 }
 
 /// Why a vote is a no, and what the proposer can do with it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Hash)]
 pub enum Refusal {
     /// A larger ballot has the promise: try again above it.
     Promised(Ballot),

@@ -2,9 +2,11 @@
 //!
 //! The members are the real machine of `sardonyx-mesh`. The network, the disks, the clocks and all
 //! that goes wrong with them are ours. [`World`] is the loop and what a test can do to it; [`laws`]
-//! are checked after every step; [`storm`] is a whole run from one seed.
+//! are checked after every step; [`storm`] is a whole run from one seed; [`model`] tries
+//! all orders of one small election.
 
 pub mod laws;
+pub mod model;
 mod network;
 mod node;
 pub mod storm;

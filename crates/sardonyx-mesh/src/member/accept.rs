@@ -33,7 +33,7 @@ impl Member {
         };
         let to = proposal.ballot.proposer.address.clone();
         if is_yes {
-            self.once_saved(Held::Message(Outgoing { to, message }));
+            self.once_saved(Held::Message(Box::new(Outgoing { to, message })));
         } else {
             self.send(&to, message);
         }

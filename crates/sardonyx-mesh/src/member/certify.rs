@@ -12,7 +12,7 @@ use crate::{
 
 impl Member {
     /// Takes a certificate that is newer than what we know.
-    pub(super) fn learn(&mut self, certificate: Certificate) {
+    pub(super) fn learn(&mut self, certificate: &Certificate) {
         if !certificate.is_valid() || certificate.version <= self.kept.established {
             return;
         }
@@ -20,16 +20,16 @@ impl Member {
         match self.kept.cluster {
             Some(ours) if ours != cluster => return,
             Some(_) => {}
-            None if self.concerns_us(&certificate) => {
+            None if self.concerns_us(certificate) => {
                 self.adopt_cluster(cluster, &certificate.value.slots);
             }
             None => return,
         }
         let claim = certificate.claim();
         let by_itself = certificate.ballot.proposer == certificate.value.candidate;
-        self.note(&certificate);
+        self.note(certificate);
         if self.is_me(&claim.leader) {
-            return self.elected(&certificate);
+            return self.elected(certificate);
         }
         match &self.role {
             Role::Init(_) => self.hear_of(&claim),

@@ -103,7 +103,7 @@ impl Member {
         if *to == self.me.address {
             return Some(format!("{to} leads already"));
         }
-        if !self.lease_end().is_some_and(|end| self.now < end) {
+        if !self.has_lease() {
             return Some("the leader is provisional: there is nothing to hand over".to_owned());
         }
         let is_active = self.view.table.get(to).is_some_and(|it| it.status == Status::Active);

@@ -1,5 +1,7 @@
 //! What a member says about itself.
 
+use std::hash::{Hash, Hasher};
+
 use super::{Member, Role, follow::millis};
 use crate::{
     change::Reason,
@@ -80,6 +82,25 @@ impl Member {
     /// Whom it takes for the leader.
     pub fn claim(&self) -> Option<&crate::claim::Claim> {
         self.view.claim.as_ref()
+    }
+
+    /// The vote that it asks for at the moment.
+    pub fn asks_for(&self) -> Option<(&crate::vote::Ballot, crate::vote::Stage)> {
+        self.contest.as_ref().map(super::propose::Contest::name)
+    }
+
+    /// Everything that has a part in an election, for whoever counts states: what is kept and what
+    /// waits to be, votes that are asked for and promised, and what it does.
+    pub fn hash_election(&self, into: &mut impl Hasher) {
+        let phase = match &self.role {
+            Role::Init(_) => 0_u8,
+            Role::Follower(_) => 1,
+            Role::Leader(_) => 2,
+            Role::Stopped => 3,
+        };
+        (&self.me, &self.kept, &self.contest, &self.pledge, &self.view.claim).hash(into);
+        (phase, self.round, self.next_try, self.votes_from, self.poll.is_some()).hash(into);
+        (self.saves.asked, self.saves.done, &self.saves.held).hash(into);
     }
 
     /// What it keeps, whether or not that is on the disk yet.

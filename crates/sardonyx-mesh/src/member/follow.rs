@@ -70,7 +70,7 @@ impl Member {
     /// Whether this member hears a leader that a quorum stands behind.
     pub(super) fn is_healthy(&self) -> bool {
         match &self.role {
-            Role::Leader(_) => self.lease_end().is_some_and(|end| self.now < end),
+            Role::Leader(_) => self.has_lease(),
             Role::Follower(following) => {
                 let silence = self.now.since(following.last_healthy);
                 let certified = self.view.claim.as_ref().is_some_and(|it| it.certified);
@@ -348,7 +348,7 @@ impl Member {
         }
     }
 
-    pub(super) fn take_alignment(&mut self, from: &NodeId, snapshot: Snapshot) {
+    pub(super) fn take_alignment(&mut self, from: &NodeId, snapshot: &Snapshot) {
         let Role::Follower(following) = &self.role else { return };
         let claim = &snapshot.claim;
         if claim.leader != *from || !self.fits_cluster(snapshot.cluster) {
@@ -377,7 +377,7 @@ impl Member {
             return self.reset(Reason::NotAMember, Some(claim.clone()));
         }
         let claim = claim.clone();
-        self.learn_standing(&snapshot);
+        self.learn_standing(snapshot);
         // Learning may have made us follow somebody else, or lead.
         let Role::Follower(following) = &mut self.role else { return };
         following.target = claim.clone();
@@ -389,7 +389,7 @@ impl Member {
         if !was_lost {
             self.set_claim(Some(claim), Reason::InSnapshot);
         }
-        self.install(&snapshot);
+        self.install(snapshot);
         if was_lost || !is_same {
             self.beat();
         }

@@ -57,6 +57,11 @@ impl Member {
         None
     }
 
+    /// Whether a quorum holds back for us right now.
+    pub(super) fn has_lease(&self) -> bool {
+        self.lease_end().is_some_and(|end| self.now < end)
+    }
+
     /// The token, while this member is the established leader and its lease is valid.
     pub fn token(&self, now: Moment) -> Option<FencingToken> {
         let valid_until = self.lease_end().filter(|end| now < *end)?;
@@ -94,7 +99,7 @@ impl Member {
 
     /// Tells the user when the lease came or went.
     pub(super) fn note_lease(&mut self) {
-        let holds = self.lease_end().is_some_and(|end| self.now < end);
+        let holds = self.has_lease();
         let version = self.view.claim.as_ref().map_or(Version(0), |it| it.version);
         let Role::Leader(leading) = &mut self.role else { return };
         if leading.held_lease == holds {

@@ -93,7 +93,7 @@ impl Member {
 
     pub(super) fn take_status_answer(&mut self, from: &NodeId, answer: Answer) {
         if let Some(certificate) = answer.newer {
-            self.learn(*certificate);
+            self.learn(&certificate);
         }
         let established = self.kept.established;
         let Some(poll) = &mut self.poll else { return };

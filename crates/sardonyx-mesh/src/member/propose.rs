@@ -17,7 +17,7 @@ use crate::{
     vote::{Ballot, Certificate, Refusal, Stage, Value},
 };
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Contest {
     ballot: Ballot,
     version: Version,
@@ -36,7 +36,7 @@ pub(super) struct Contest {
     pub(super) until: Moment,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct OwnVote {
     ballot: Ballot,
     stage: Stage,
@@ -173,7 +173,7 @@ impl Member {
             self.send(&to, Message::LeaderElected(Box::new(certificate.clone())));
         }
         let is_ours = self.is_me(&certificate.value.candidate);
-        self.learn(certificate);
+        self.learn(&certificate);
         if let Role::Leader(leading) = &mut self.role
             && is_ours
         {
@@ -186,7 +186,7 @@ impl Member {
     fn take_refusal(&mut self, refusal: Refusal) {
         match refusal {
             Refusal::Promised(ballot) => self.round = self.round.max(ballot.round),
-            Refusal::OldVersion(_, Some(certificate)) => self.learn(*certificate),
+            Refusal::OldVersion(_, Some(certificate)) => self.learn(&certificate),
             Refusal::OldVersion(_, None) => {}
             Refusal::OldSlots(slots) => {
                 if slots.order() > self.kept.slots.order() {
@@ -223,7 +223,7 @@ impl Member {
     /// A leader without a lease asks to be elected, if enough voters are there to do it.
     pub(super) fn run_for_office(&mut self) {
         let is_busy = self.contest.is_some() || self.now < self.next_try;
-        if is_busy || self.lease_end().is_some_and(|end| self.now < end) {
+        if is_busy || self.has_lease() {
             return;
         }
         let Some(claim) = self.view.claim.clone() else { return };
@@ -289,6 +289,10 @@ impl Member {
 }
 
 impl Contest {
+    pub(super) fn name(&self) -> (&Ballot, Stage) {
+        (&self.ballot, self.stage)
+    }
+
     /// The voters that decide this stage: in a founding that repeats another's value, that one's.
     fn voting_slots(&self) -> &Slots {
         self.value.as_ref().map_or(&self.slots, |value| &value.slots)

@@ -23,7 +23,7 @@ pub(super) struct SlotsRun {
 
 impl Member {
     pub(super) fn tick_voters(&mut self) {
-        if !self.lease_end().is_some_and(|end| self.now < end) {
+        if !self.has_lease() {
             return;
         }
         let now = self.now;
@@ -132,7 +132,7 @@ impl Member {
         }
         let message = Message::SlotsChangeAck { version: claim.version, order };
         let to = from.address.clone();
-        self.once_saved(Held::Message(Outgoing { to, message }));
+        self.once_saved(Held::Message(Box::new(Outgoing { to, message })));
     }
 
     /// Who takes another's slot may have voted in this cluster long ago, and not know.
@@ -186,7 +186,7 @@ impl Member {
             let leader = leader.unwrap_or_else(|| "nobody".to_owned());
             return Some(format!("only the leader can do that, and that is {leader}"));
         };
-        if !self.lease_end().is_some_and(|end| self.now < end) {
+        if !self.has_lease() {
             return Some("the leader is provisional: wait until it is established".to_owned());
         }
         if leading.slots_run.is_some() || leading.committed.replacing.is_some() {

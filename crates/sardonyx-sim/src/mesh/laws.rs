@@ -134,7 +134,7 @@ pub fn never_goes_back(before: &Kept, after: &Kept) -> Result<(), Broken> {
         }
         let accepted =
             |it: &sardonyx_mesh::vote::Acceptor| it.accepted.as_ref().map(|it| it.0.clone());
-        if accepted(&new) < accepted(&old) {
+        if accepted(&new) < accepted(old) {
             return broken("I2", format!("a vote for {version} was forgotten"));
         }
     }

@@ -379,7 +379,8 @@ impl Storm {
             let holds = all.iter().filter(|it| world.token(**it).is_some()).count();
             holds == 1 && world.agree(&all, nodes).is_some()
         };
-        while (0..nodes).any(|it| self.world.is_up(it) && !self.world.is_awake(it)) {
+        let is_paused = |world: &World| (0..nodes).any(|it| world.is_up(it) && !world.is_awake(it));
+        while is_paused(&self.world) && self.world.broken().is_none() {
             self.world.run(Duration::from_millis(50));
         }
         let begin = self.world.now();

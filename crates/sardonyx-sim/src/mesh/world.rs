@@ -45,7 +45,7 @@ pub struct World {
 
 #[derive(Clone, Debug)]
 enum Event {
-    Deliver { to: usize, from: NodeId, message: Message },
+    Deliver { to: usize, from: NodeId, message: Box<Message> },
     Wake { node: usize, life: u64, no: u64 },
     Synced { node: usize, life: u64, save: Box<Save> },
     Resume { node: usize, life: u64 },
@@ -229,7 +229,7 @@ impl World {
     fn happen(&mut self, event: Event) {
         match event {
             Event::Deliver { to, from, message } => {
-                self.input(to, Input::Message { from, message });
+                self.input(to, Input::Message { from, message: *message });
             }
             Event::Wake { node, life, no } => {
                 let is_current = self.nodes[node].lives == life;
@@ -323,7 +323,7 @@ impl World {
             return;
         }
         for way in self.network.ways(sender, to, &mut self.rng) {
-            let (from, message) = (from.clone(), message.clone());
+            let (from, message) = (from.clone(), Box::new(message.clone()));
             self.plan(self.now + way, Event::Deliver { to, from, message });
         }
     }
@@ -371,6 +371,11 @@ impl World {
         if let Some(trace) = &mut self.trace {
             _ = writeln!(trace, "{:>10.3} ms  {}", now as f64 / 1_000.0, text());
         }
+    }
+
+    /// What a node's clock shows.
+    pub fn local(&self, node: usize) -> sardonyx_mesh::Moment {
+        self.nodes[node].clock.local(self.now)
     }
 
     /// The token that a node would show right now, also a paused one.

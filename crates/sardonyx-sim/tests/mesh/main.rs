@@ -6,6 +6,8 @@
 mod additions;
 mod cluster;
 mod document;
+mod goals;
+mod model;
 mod storms;
 
 fn number(name: &str, otherwise: u64) -> u64 {

@@ -67,8 +67,7 @@ fn the_same_seed_is_the_same_run() {
 fn each_hole_that_is_opened_again_is_found() {
     let seeds = number("MESH_MUTANT_SEEDS", 10_000);
     for mutant in Mutant::ALL {
-        let fails =
-            |seed: u64| with_mutant(Some(mutant), || storm::run_once(seed, false)).err();
+        let fails = |seed: u64| with_mutant(Some(mutant), || storm::run_once(seed, false)).err();
         let found = (1..=seeds).find_map(fails);
         let told = found.as_ref().map(|it| (it.seed, it.law, it.what.clone()));
         println!("{mutant:?} is found by {told:?}");
