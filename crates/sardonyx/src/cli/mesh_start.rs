@@ -5,6 +5,7 @@ use std::{
     net::SocketAddr,
     path::PathBuf,
     sync::Arc,
+    time::Duration,
 };
 
 use clap::{Args, ValueEnum};
@@ -119,30 +120,33 @@ impl Start {
         })?;
         let mesh = Arc::new(mesh);
         let (mut watch, mut events) = (mesh.watch(), mesh.receive_raw(None));
-        if let Some(http) = http {
-            let listener = tokio::net::TcpListener::bind(http).await;
-            let listener = listener.map_err(|why| Failure::world(format!("{http}: {why}")))?;
-            let app = mesh_http::router(Arc::clone(&mesh));
-            tokio::spawn(axum::serve(listener, app).into_future());
-        }
+        let server = match http {
+            Some(http) => Some(serve(http, &mesh).await?),
+            None => None,
+        };
         tell(
             json,
             &format!("listening on {}", mesh.node().address),
             || json!({ "listening": mesh.node().address, "incarnation": mesh.node().incarnation.0 }),
         )?;
         let mut terminated = signal(SignalKind::terminate())?;
-        loop {
+        let result = loop {
             tokio::select! {
                 Some(seen) = watch.next() => show(json, &seen)?,
                 Some(event) = events.next() => take(json, event)?,
-                ended = mesh.ended() => return ended.map_err(Failure::world),
+                ended = mesh.ended() => break ended,
                 interrupted = tokio::signal::ctrl_c() => {
                     interrupted?;
-                    return mesh.leave().await.map_err(Failure::world);
+                    break mesh.leave().await;
                 }
-                _ = terminated.recv() => return mesh.leave().await.map_err(Failure::world),
+                _ = terminated.recv() => break mesh.leave().await,
             }
+        };
+        if let Some(server) = server {
+            // Who asked it to leave is still waiting for the answer.
+            let _ = tokio::time::timeout(Duration::from_secs(2), server).await;
         }
+        result.map_err(Failure::world)
     }
 
     fn options(&self) -> Result<Options, Failure> {
@@ -187,6 +191,18 @@ impl Start {
         };
         Ok(Options { config, network, key, store })
     }
+}
+
+/// Answers over HTTP until the node has ended and everybody has been answered.
+async fn serve(
+    at: SocketAddr,
+    mesh: &Arc<Mesh>,
+) -> Result<tokio::task::JoinHandle<io::Result<()>>, Failure> {
+    let listener = tokio::net::TcpListener::bind(at).await;
+    let listener = listener.map_err(|why| Failure::world(format!("{at}: {why}")))?;
+    let (app, until) = (mesh_http::router(Arc::clone(mesh)), Arc::clone(mesh));
+    let ended = async move { drop(until.ended().await) };
+    Ok(tokio::spawn(axum::serve(listener, app).with_graceful_shutdown(ended).into_future()))
 }
 
 fn tell(json: bool, text: &str, value: impl FnOnce() -> serde_json::Value) -> Result<(), Failure> {
