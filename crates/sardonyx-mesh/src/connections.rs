@@ -198,7 +198,7 @@ impl Connections {
     pub(crate) fn tell(
         self: &Arc<Self>,
         to: &Address,
-        head: &Head,
+        head: &Head<'_>,
         body: Bytes,
     ) -> Result<(), SendError> {
         let head = head.encode(body.len())?;
@@ -214,7 +214,7 @@ impl Connections {
     pub(crate) async fn tell_when_there_is_room(
         self: &Arc<Self>,
         to: &Address,
-        head: &Head,
+        head: &Head<'_>,
         body: Bytes,
     ) -> Result<(), SendError> {
         let head = head.encode(body.len())?;
@@ -229,7 +229,7 @@ impl Connections {
     /// Sends an answer. Nobody is there to be told if that fails, so it is counted.
     pub(crate) fn reply(self: &Arc<Self>, to: &Address, about: About, kind: &str, body: Bytes) {
         let version = self.view.borrow().version;
-        let head = Head { about, kind: kind.to_owned(), version };
+        let head = Head { about, kind, version };
         if self.tell(to, &head, body).is_err() {
             Counts::add(&self.counts.events_lost, 1);
         }
@@ -273,11 +273,11 @@ impl Connections {
         true
     }
 
-    /// How long to wait for a connection: not much longer than it takes until the next attempt, so
-    /// that a line that was mended is found soon.
+    /// How long to wait for a connection: not longer than it takes until the next heartbeat, so that
+    /// a line that was mended is found soon. The kernel asks a second time only after a second.
     fn connect_patience(&self) -> Duration {
         let heartbeat = self.me.config.timers.heartbeat_interval;
-        (heartbeat * 2).clamp(Duration::from_millis(100), CONNECT_PATIENCE)
+        heartbeat.clamp(Duration::from_millis(100), CONNECT_PATIENCE)
     }
 
     fn number(&self) -> u64 {

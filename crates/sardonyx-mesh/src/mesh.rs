@@ -304,7 +304,7 @@ impl Mesh {
     /// The same with a kind and bytes.
     pub fn roar_raw(&self, kind: &str, body: &Bytes, including_self: bool) -> Vec<Sent> {
         let view = self.members();
-        let head = Head { about: About::Tell, kind: kind.to_owned(), version: view.version };
+        let head = Head { about: About::Tell, kind, version: view.version };
         let is_for = |to: &Address| including_self || *to != self.node.address;
         let active = view.members.iter().filter(|row| row.status == Status::Active);
         let to = active.map(|row| &row.node.address).filter(|to| is_for(to));
@@ -427,13 +427,11 @@ impl Mesh {
         heard.await.map_err(|_| stopped())?
     }
 
-    fn head(&self, to: &Address, about: About, kind: &str) -> Result<Head, SendError> {
+    fn head<'a>(&self, to: &Address, about: About, kind: &'a str) -> Result<Head<'a>, SendError> {
         let view = self.view.borrow();
         let row = view.members.iter().find(|row| row.node.address == *to);
         match row.map(|row| row.status) {
-            Some(Status::Active) => {
-                Ok(Head { about, kind: kind.to_owned(), version: view.version })
-            }
+            Some(Status::Active) => Ok(Head { about, kind, version: view.version }),
             Some(Status::Joining | Status::Unreachable | Status::Leaving | Status::Removed) => {
                 Err(SendError::NotActive(to.clone()))
             }

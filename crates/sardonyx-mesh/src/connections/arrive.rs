@@ -11,6 +11,7 @@ use crate::{
     events::{
         envelope::{Raw, Reply},
         head::{About, Head},
+        receivers::Wanted,
     },
     greet::Peer,
     net::Stream,
@@ -63,9 +64,11 @@ impl Connections {
         mut decoder: Decoder,
         mut buffer: BytesMut,
     ) -> String {
-        let (from, name) = (&peer.identity.node, &peer.identity.name);
+        let mut arrival = Arrival::new(&peer.identity.node, &peer.identity.name);
+        let from = &peer.identity.node;
         loop {
             let mut is_member = None;
+            arrival.wanted = self.receivers.now();
             loop {
                 let message = match decoder.next(&mut buffer) {
                     Ok(Some(message)) => message,
@@ -81,7 +84,7 @@ impl Connections {
                     None => *is_member.insert(self.becomes_member(from).await),
                 };
                 match is_member {
-                    true => self.arrived(from, name, head, message.slice(at..)).await,
+                    true => self.arrived(&mut arrival, head, message.slice(at..)).await,
                     false => Counts::add(&self.counts.events_lost, 1),
                 }
             }
@@ -106,18 +109,19 @@ impl Connections {
     /// Hands one event to who wants it, and waits for room there.
     pub(super) async fn arrived(
         self: &Arc<Self>,
-        from: &NodeId,
-        name: &str,
-        head: Head,
+        arrival: &mut Arrival,
+        head: Head<'_>,
         body: Bytes,
     ) {
         Counts::add(&self.counts.events_received, 1);
         let Head { about, kind, version } = head;
+        let kind = arrival.kind(kind);
+        let from = Arc::clone(&arrival.from);
         let reply = match about {
             About::Tell => None,
             About::Ask(id) => {
                 let (to, way) = (from.address.clone(), Arc::downgrade(self));
-                Some(Reply { to, id, kind: kind.clone(), way, is_used: false })
+                Some(Reply { to, id, kind: Arc::clone(&kind), way, is_used: false })
             }
             About::Answer(id) => return self.asks.answered(id, &from.address, Ok(body)),
             About::NoAnswer(id) => {
@@ -125,9 +129,8 @@ impl Connections {
                 return self.asks.answered(id, &from.address, Err(why));
             }
         };
-        let (from, name) = (from.clone(), name.to_owned());
-        let raw = Raw { from, name, version, kind, body, reply };
-        if let Err(unwanted) = self.receivers.now().deliver(raw).await {
+        let raw = Raw { from, name: Arc::clone(&arrival.name), version, kind, body, reply };
+        if let Err(unwanted) = arrival.wanted.deliver(raw).await {
             Counts::add(&self.counts.events_unwanted, 1);
             if let Some(mut reply) = unwanted.reply {
                 reply.is_used = true;
@@ -136,5 +139,29 @@ impl Connections {
                 self.reply(&reply.to, about, &reply.kind, Bytes::from(why));
             }
         }
+    }
+}
+
+/// What the events of one connection have in common, made once.
+pub(super) struct Arrival {
+    from: Arc<NodeId>,
+    name: Arc<str>,
+    /// The last kind; most often the next is the same.
+    kind: Arc<str>,
+    /// Who wanted what when these bytes were read.
+    pub(super) wanted: Arc<Wanted>,
+}
+
+impl Arrival {
+    pub(super) fn new(from: &NodeId, name: &str) -> Arrival {
+        let (from, name) = (Arc::new(from.clone()), name.into());
+        Arrival { from, name, kind: "".into(), wanted: Arc::default() }
+    }
+
+    fn kind(&mut self, kind: &str) -> Arc<str> {
+        if *self.kind != *kind {
+            self.kind = kind.into();
+        }
+        Arc::clone(&self.kind)
     }
 }

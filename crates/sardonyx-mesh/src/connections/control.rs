@@ -117,7 +117,7 @@ impl Connections {
         Counts::add(&self.counts.control_dropped, waiting.len());
         dialling.is_running = false;
         dialling.n_failures = dialling.n_failures.saturating_add(1);
-        let pause = heartbeat / 8 * (1 << dialling.n_failures.min(3));
+        let pause = heartbeat / 8 * (1 << dialling.n_failures.min(2));
         dialling.not_before = Instant::now() + pause.max(Duration::from_millis(5));
         drop(state);
         // Being refused is for a person to mend; being unreachable is for the protocol.

@@ -11,7 +11,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Connections, Counts, Outbox};
+use super::{Connections, Counts, Outbox, arrive::Arrival};
 use crate::{
     address::Address,
     events::{head::Head, queue},
@@ -61,11 +61,12 @@ impl Connections {
 
     /// Events of a node to itself take the same queue and no connection.
     async fn to_myself(self: Arc<Self>, mut queue: queue::Receiver<Item>) {
-        let (me, name) = (self.me.identity.node.clone(), self.me.identity.name.clone());
+        let mut arrival = Arrival::new(&self.me.identity.node, &self.me.identity.name);
         while let Some(Item { head, body }) = queue.recv().await {
             Counts::add(&self.counts.events_sent, 1);
             if let Ok((head, _)) = Head::decode(&head) {
-                self.arrived(&me, &name, head, body).await;
+                arrival.wanted = self.receivers.now();
+                self.arrived(&mut arrival, head, body).await;
             }
         }
     }

@@ -1,6 +1,10 @@
 //! An event as it arrives: what, from whom, and a way to answer.
 
-use std::{fmt, marker::PhantomData, sync::Weak};
+use std::{
+    fmt,
+    marker::PhantomData,
+    sync::{Arc, Weak},
+};
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -18,7 +22,7 @@ use crate::{
 pub(crate) struct Reply {
     pub(crate) to: Address,
     pub(crate) id: u64,
-    pub(crate) kind: String,
+    pub(crate) kind: Arc<str>,
     pub(crate) way: Weak<Connections>,
     pub(crate) is_used: bool,
 }
@@ -52,13 +56,13 @@ impl Drop for Reply {
 /// An event with its sender, as bytes.
 pub struct Raw {
     /// Who sent it: the connection was greeted by this very process.
-    pub from: NodeId,
+    pub from: Arc<NodeId>,
     /// The sender's label.
-    pub name: String,
+    pub name: Arc<str>,
     /// The version that the sender saw.
     pub version: Version,
     /// The name of its type.
-    pub kind: String,
+    pub kind: Arc<str>,
     /// Its form as bytes.
     pub body: Bytes,
     pub(crate) reply: Option<Reply>,
@@ -86,10 +90,10 @@ impl Raw {
     /// For a second receiver: it may read, and only the first may answer.
     pub(crate) fn copy(&self) -> Raw {
         Raw {
-            from: self.from.clone(),
-            name: self.name.clone(),
+            from: Arc::clone(&self.from),
+            name: Arc::clone(&self.name),
             version: self.version,
-            kind: self.kind.clone(),
+            kind: Arc::clone(&self.kind),
             body: self.body.clone(),
             reply: None,
         }
@@ -100,7 +104,7 @@ impl Raw {
 #[derive(Debug)]
 pub struct Envelope<T> {
     /// Who sent it: the connection was greeted by this very process.
-    pub from: NodeId,
+    pub from: Arc<NodeId>,
     /// The version that the sender saw.
     pub version: Version,
     /// The event.
@@ -167,7 +171,7 @@ impl<T: Event> Events<T> {
     }
 
     fn read(&mut self, raw: Raw) -> Option<Envelope<T>> {
-        let from = raw.from.clone();
+        let from = Arc::clone(&raw.from);
         match Envelope::read(raw) {
             Ok(envelope) => Some(envelope),
             Err(why) => {

@@ -24,15 +24,16 @@ pub(crate) enum About {
     NoAnswer(u64),
 }
 
+/// Borrows its kind: small events come by the hundred thousand.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct Head {
+pub(crate) struct Head<'a> {
     pub(crate) about: About,
-    pub(crate) kind: String,
+    pub(crate) kind: &'a str,
     /// The version that the sender saw.
     pub(crate) version: Version,
 }
 
-impl Head {
+impl<'a> Head<'a> {
     /// The head as bytes, if the whole event may be sent.
     pub(crate) fn encode(&self, body: usize) -> Result<Vec<u8>, SendError> {
         if self.kind.len() > KIND_BYTES_MAX || self.kind.is_empty() {
@@ -48,8 +49,8 @@ impl Head {
     }
 
     /// The head of an event, and where its body begins.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<(Head, usize), codec::Unreadable> {
-        let (head, at) = codec::decode_head::<Head>(bytes)?;
+    pub(crate) fn decode(bytes: &'a [u8]) -> Result<(Head<'a>, usize), codec::Unreadable> {
+        let (head, at) = codec::decode_head::<Head<'a>>(bytes)?;
         match head.kind.len() {
             1..=KIND_BYTES_MAX => Ok((head, at)),
             n => Err(codec::Unreadable(format!("a kind of {n} bytes"))),

@@ -22,7 +22,7 @@ impl Wanted {
     /// Hands an event to everybody who wants its kind, and waits until each has room. False if
     /// nobody wants it; then it is handed back.
     pub(crate) async fn deliver(&self, raw: Raw) -> Result<(), Raw> {
-        let of_kind = self.of_kind.get(&raw.kind).map(Vec::as_slice).unwrap_or_default();
+        let of_kind = self.of_kind.get(&*raw.kind).map(Vec::as_slice).unwrap_or_default();
         let mut takers = of_kind.iter().chain(&self.any).filter(|it| !it.is_closed());
         let Some(first) = takers.next() else { return Err(raw) };
         let bytes = raw.body.len() + raw.kind.len();
@@ -83,13 +83,13 @@ mod tests {
 
     fn raw(kind: &str, body: &'static [u8]) -> Raw {
         let address = Address::new("a", 1).unwrap();
-        let from = NodeId { address, incarnation: Incarnation(1) };
-        let (kind, body) = (kind.to_owned(), Bytes::from_static(body));
-        Raw { from, name: String::new(), version: Version(1), kind, body, reply: None }
+        let from = Arc::new(NodeId { address, incarnation: Incarnation(1) });
+        let (kind, body) = (kind.into(), Bytes::from_static(body));
+        Raw { from, name: "".into(), version: Version(1), kind, body, reply: None }
     }
 
     fn kinds(receiver: &mut Receiver<Raw>) -> Vec<String> {
-        std::iter::from_fn(|| receiver.try_recv()).map(|it| it.kind).collect()
+        std::iter::from_fn(|| receiver.try_recv()).map(|it| it.kind.to_string()).collect()
     }
 
     /// The receiver of a kind gets that kind whatever is in it, and the one for all gets all.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// Bytes that are no message. Whoever sent them is not speaking our protocol.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,7 +27,7 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Unreadable> {
 }
 
 /// Reads a message at the beginning of `bytes`; the rest is somebody else's.
-pub fn decode_head<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, usize), Unreadable> {
+pub fn decode_head<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<(T, usize), Unreadable> {
     let (head, rest) =
         postcard::take_from_bytes(bytes).map_err(|why| Unreadable(why.to_string()))?;
     Ok((head, bytes.len() - rest.len()))

@@ -52,8 +52,8 @@ async fn events_arrive_in_order_with_their_sender() {
         for n in 0..500 {
             let envelope = tokio::time::timeout(SOON, numbers.next()).await;
             let envelope = envelope.expect("in time").expect("an event");
-            assert_eq!((&envelope.from, envelope.event), (one.node(), Number(n)));
-            assert_eq!(all.next().await.expect("an event").kind, "number");
+            assert_eq!((&*envelope.from, envelope.event), (one.node(), Number(n)));
+            assert_eq!(&*all.next().await.expect("an event").kind, "number");
         }
         let note = tokio::time::timeout(SOON, all.next()).await.expect("in time").expect("a note");
         assert_eq!((&*note.kind, &*note.body, &*note.name), ("note", &b"hello"[..], "n1"));

@@ -227,13 +227,13 @@ fn show(json: bool, seen: &Seen) -> Result<(), Failure> {
 /// Shows an event, and answers a question with who received it.
 fn take(json: bool, event: Raw) -> Result<(), Failure> {
     let text = String::from_utf8_lossy(&event.body).into_owned();
-    let (kind, from) = (event.kind.clone(), event.from.clone());
+    let (kind, from) = (Arc::clone(&event.kind), Arc::clone(&event.from));
     if event.is_question() {
         event.answer(format!("received: {text}").into());
     }
     tell(
         json,
         &format!("{kind} from {from}: {text}"),
-        || json!({ "event": { "kind": kind, "from": from.address, "body": text } }),
+        || json!({ "event": { "kind": &*kind, "from": from.address, "body": text } }),
     )
 }
