@@ -50,11 +50,6 @@ pub enum Reason {
     LeaseLost,
     /// Enough voters hold back their votes.
     LeaseGained,
-    /// A better claim was met.
-    Outranked {
-        /// The better one.
-        by: Claim,
-    },
     /// The leader ordered everybody to join the winner of a conflict.
     Relieved {
         /// The winner, if it was named.
@@ -64,11 +59,6 @@ pub enum Reason {
     NotAMember,
     /// The leader's process is gone: another one answers at its address.
     LeaderRestarted,
-    /// Somebody who hears a leader named it.
-    NamedByPeer {
-        /// Who.
-        peer: NodeId,
-    },
     /// This member was told to stop.
     Stopping,
 }
@@ -91,12 +81,10 @@ impl fmt::Display for Reason {
             Reason::LeaderSilent { millis } => write!(f, "no answer from it for {millis} ms"),
             Reason::LeaseLost => f.write_str("too few voters answer, the lease ran out"),
             Reason::LeaseGained => f.write_str("a quorum holds back its votes"),
-            Reason::Outranked { by } => write!(f, "outranked by {by}"),
             Reason::Relieved { by: Some(by) } => write!(f, "relieved in favour of {by}"),
             Reason::Relieved { by: None } => f.write_str("relieved"),
             Reason::NotAMember => f.write_str("the leader does not know us"),
             Reason::LeaderRestarted => f.write_str("another process answers at its address"),
-            Reason::NamedByPeer { peer } => write!(f, "{peer} hears it"),
             Reason::Stopping => f.write_str("told to stop"),
         }
     }

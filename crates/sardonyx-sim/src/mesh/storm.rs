@@ -69,9 +69,9 @@ pub const FAULTS: [Fault; 17] = [
 
 /// How long a storm lasts.
 const STORM: Duration = Duration::from_secs(15);
-/// How long a mesh may take until all is well again once nothing goes wrong any more: that a stuck
-/// member begins anew takes three times the ttl, that voters vote after a restart takes one.
-const CALM: Duration = Duration::from_secs(12);
+/// How long a mesh may take until all is well again once nothing goes wrong any more: four times what
+/// it takes to miss a leader and ask again, and one ttl more.
+const CALM: Duration = Duration::from_millis(4 * (900 + 200) + 900);
 
 /// A run in which everything held.
 #[derive(Clone, Debug)]

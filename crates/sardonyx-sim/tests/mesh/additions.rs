@@ -1,5 +1,6 @@
 //! The cases A1 to A25 as far as they are about the machine. A1 is in `storms` and `model`; A17,
-//! A18, A20, A21 and A22 are about connections and queues; A19 is in the storms, whose clocks are wrong; A23 is not met, see docs/verification.md.
+//! A18, A20, A21 and A22 are about connections and queues; A19 is in the storms, whose clocks are
+//! wrong; of A23 see docs/verification.md.
 
 use std::collections::BTreeSet;
 

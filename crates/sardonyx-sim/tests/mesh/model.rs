@@ -21,7 +21,7 @@ fn show(what: &str, explored: &Explored) {
 
 #[test]
 fn every_order_of_one_election_has_one_leader() {
-    let crashes = u8::try_from(number("MESH_MODEL_CRASHES", 0)).unwrap();
+    let crashes = u8::try_from(number("MESH_MODEL_CRASHES", 1)).unwrap();
     let explored = explore(small(crashes));
     show("one election", &explored);
     assert_eq!(explored.witness, None);
