@@ -153,16 +153,17 @@ async fn status(at: &At, json: bool) -> Result<(), Failure> {
     if json {
         return Ok(writeln!(out, "{report}")?);
     }
-    let text = |value: &Value| match value {
-        Value::String(text) => text.clone(),
-        Value::Null => "-".to_owned(),
-        other => other.to_string(),
+    let text = |value: &Value| match value.as_str() {
+        Some(text) => text.to_owned(),
+        None if value.is_null() => "-".to_owned(),
+        None => value.to_string(),
     };
     let (name, address) = (text(&report["name"]), text(&report["node"]["address"]));
     writeln!(out, "{name} at {address}, {}", text(&report["phase"]))?;
-    match &report["leader"] {
-        Value::Null => writeln!(out, "nobody leads")?,
-        leader => writeln!(
+    let leader = &report["leader"];
+    match leader.is_null() {
+        true => writeln!(out, "nobody leads")?,
+        false => writeln!(
             out,
             "{} leads version {}, {}",
             text(&leader["address"]),
