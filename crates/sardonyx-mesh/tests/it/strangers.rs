@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use sardonyx_mesh::{Mesh, Network, Store, tcp::tls::Tls, wire::frame};
+use sardonyx_mesh::{
+    Mesh, Network, Store,
+    tcp::tls::Tls,
+    wire::{frame, limits::STRANGERS_MAX},
+};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -126,6 +130,9 @@ async fn a_crowd_that_says_nothing_keeps_nobody_out_for_long() {
             Err(_) => break,
         }
     }
+    // One too many is turned away at once, and not only when its time is up.
+    let too_many = crowd.len().saturating_sub(STRANGERS_MAX) as u64;
+    eventually("those beyond the limit are refused", || refused(cluster.node(0)) >= too_many).await;
     let before = cluster.node(0).members().version;
     cluster.crash(2).await;
     cluster.start(2).await;
