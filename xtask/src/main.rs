@@ -128,6 +128,17 @@ enum Task {
         #[arg(long, value_name = "S", default_value_t = 300, value_parser = at_least_one())]
         seconds: u64,
     },
+    /// Throws noise and spoiled messages at every decoder of the mesh.
+    ///
+    /// A failure prints its seed; the same seed gives the same bytes.
+    MeshFuzz {
+        /// How many inputs to make.
+        #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = at_least_one())]
+        inputs: u64,
+        /// The first seed; left out, the test's own choice.
+        #[arg(long, value_name = "S")]
+        seed: Option<u64>,
+    },
     /// Checks the tree alone: crate edges, sizes, documents, commands, dependencies.
     Tidy,
     /// Rewrites docs/commands.md from the doc comments of the commands.
@@ -147,6 +158,7 @@ fn main() -> ExitCode {
         Task::Sim { mesh: true, seeds, seed, .. } => {
             run::MESH_SIM.run(seeds.unwrap_or(10_000), seed)
         }
+        Task::MeshFuzz { inputs, seed } => run::MESH_FUZZ.run(inputs, seed),
         Task::Sim { joins: true, .. } => run::joins(),
         Task::Sim { seeds, mutants: true, .. } => run::MUTANTS.run(seeds.unwrap_or(2_000), None),
         Task::Sim { seeds, seed, .. } => run::SIM.run(seeds.unwrap_or(10_000), seed),

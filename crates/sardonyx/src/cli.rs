@@ -4,6 +4,11 @@ mod bench;
 mod bench_ids;
 mod bench_ids_service;
 mod bench_log;
+mod bench_mesh;
+mod bench_mesh_events;
+mod bench_mesh_faults;
+mod bench_mesh_join;
+mod bench_mesh_nodes;
 mod bench_node;
 mod bench_replica;
 mod bench_schedule;
@@ -19,6 +24,10 @@ mod ids_serve;
 mod jobs;
 mod kill;
 mod log;
+mod mesh;
+mod mesh_client;
+mod mesh_http;
+mod mesh_start;
 mod peers;
 mod replay;
 mod replica;
@@ -55,6 +64,7 @@ enum Subcommands {
     Diff(diff::Diff),
     Store(store::Store),
     Ids(ids::Ids),
+    Mesh(mesh::Mesh),
     Bench(bench::Bench),
     Completions(completions::Completions),
 }
@@ -74,6 +84,7 @@ pub(crate) fn run() -> ExitCode {
         Subcommands::Diff(it) => it.run(),
         Subcommands::Store(it) => it.run(),
         Subcommands::Ids(it) => it.run(),
+        Subcommands::Mesh(it) => it.run(),
         Subcommands::Bench(it) => it.run(),
         Subcommands::Completions(it) => it.run(),
     };

@@ -5,7 +5,9 @@ use std::io::{self, Write};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::{Failure, bench_ids, bench_node, bench_replica, bench_schedule, bench_store};
+use super::{
+    Failure, bench_ids, bench_mesh, bench_node, bench_replica, bench_schedule, bench_store,
+};
 
 /// Measure this build on this machine.
 #[derive(Args)]
@@ -28,6 +30,8 @@ enum What {
     Ids(bench_ids::BenchIds),
     /// What a node uses while nothing happens.
     Node(bench_node::BenchNode),
+    /// How soon the mesh notices, elects and merges, and how fast its events are.
+    Mesh(bench_mesh::BenchMesh),
     /// How fast a store is, beside its server or its disk without us.
     Store(bench_store::BenchStore),
 }
@@ -42,6 +46,7 @@ impl Bench {
             What::Schedule(it) => it.run(self.json),
             What::Ids(it) => it.run(self.json),
             What::Node(it) => it.run(self.json),
+            What::Mesh(it) => it.run(self.json),
             What::Store(it) => it.run(self.json),
         }
     }

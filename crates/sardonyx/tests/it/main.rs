@@ -5,6 +5,7 @@
 
 mod clients;
 mod jobs;
+mod mesh;
 mod node;
 mod nodes;
 mod program;
