@@ -66,6 +66,32 @@ pub(super) async fn rows(time: Duration) -> Result<Vec<Row>, Failure> {
     let bare =
         axum::Router::new().route("/", axum::routing::get(|| async { "1234567890123456789" }));
     server.spawn(axum::serve(listener()?, bare).into_future());
+    let plan = plan();
+    let mut n_ids = vec![0; plan.len()];
+    let mut times = vec![Duration::ZERO; plan.len()];
+    for _ in 0..TURNS {
+        for (at, (_, port, load, _)) in plan.iter().enumerate() {
+            let begun = Instant::now();
+            n_ids[at] += drive(ports[*port], load, time / TURNS).await?;
+            times[at] += begun.elapsed();
+        }
+    }
+    let rate = |at: usize| n_ids[at] as f64 / times[at].as_secs_f64();
+    let row = |at: usize| {
+        let bare = plan[at].3.map(|bare| rate(at) / rate(bare));
+        let (what, nanos) = (plan[at].0.into(), 1e9 / rate(at));
+        Row { what, threads: CONNECTIONS, ids_per_second: rate(at), nanos, of_bare: bare }
+    };
+    let rows = (0..plan.len()).map(row).collect();
+    stop.send_replace(true);
+    server.shutdown_background();
+    Ok(rows)
+}
+
+/// What, the port, the load, and which row is the same without ids.
+type Planned = (&'static str, usize, Load, Option<usize>);
+
+fn plan() -> Vec<Planned> {
     let raw = |n: u32, depth| Load {
         request: n.to_le_bytes().to_vec(),
         depth,
@@ -88,8 +114,7 @@ pub(super) async fn rows(time: Duration) -> Result<Vec<Row>, Failure> {
         end: End::Http,
     };
     let echoed = Load { request: vec![7; 12], depth: 1, batch: 1, end: End::Bytes(12) };
-    // What, the port, the load, and which row is the same without ids.
-    let plan = [
+    vec![
         ("service: bare echo of 12 bytes", 3, echoed, None),
         ("service: raw, one by one", 1, raw(1, 1), Some(0)),
         ("service: raw, one, 128 at once", 1, raw(1, 128), None),
@@ -102,26 +127,7 @@ pub(super) async fn rows(time: Duration) -> Result<Vec<Row>, Failure> {
         ("service: bare axum handler", 4, http("/", 1), None),
         ("service: HTTP, one by one", 2, http("/v1/ids", 1), Some(9)),
         ("service: HTTP, batch 100", 2, http("/v1/ids?count=100", 100), None),
-    ];
-    let mut n_ids = [0; 12];
-    let mut times = [Duration::ZERO; 12];
-    for _ in 0..TURNS {
-        for (at, (_, port, load, _)) in plan.iter().enumerate() {
-            let begun = Instant::now();
-            n_ids[at] += drive(ports[*port], load, time / TURNS).await?;
-            times[at] += begun.elapsed();
-        }
-    }
-    let rate = |at: usize| n_ids[at] as f64 / times[at].as_secs_f64();
-    let row = |at: usize| {
-        let bare = plan[at].3.map(|bare| rate(at) / rate(bare));
-        let (what, nanos) = (plan[at].0.into(), 1e9 / rate(at));
-        Row { what, threads: CONNECTIONS, ids_per_second: rate(at), nanos, of_bare: bare }
-    };
-    let rows = (0..plan.len()).map(row).collect();
-    stop.send_replace(true);
-    server.shutdown_background();
-    Ok(rows)
+    ]
 }
 
 async fn echo(listener: TcpListener) {
