@@ -1,6 +1,8 @@
 //! Users' events: how fast, how soon, and what they do to the rest.
 
 use std::{
+    io::{self, Read as _, Write as _},
+    net::TcpListener,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -9,7 +11,7 @@ use bytes::Bytes;
 use sardonyx_mesh::{Mesh, events::SendError};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
 };
 
 use super::{
@@ -52,17 +54,18 @@ pub(super) async fn rows(plan: &Plan) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
+/// The server has a thread of its own, as another process would.
 async fn echo(time: Duration) -> Result<Vec<Duration>, Failure> {
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
-    let server = tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await?;
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept()?;
         stream.set_nodelay(true)?;
         let mut buffer = [0; 64];
-        while stream.read_exact(&mut buffer).await.is_ok() {
-            stream.write_all(&buffer).await?;
+        while stream.read_exact(&mut buffer).is_ok() {
+            stream.write_all(&buffer)?;
         }
-        Ok::<_, std::io::Error>(())
+        Ok::<_, io::Error>(())
     });
     let mut stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
@@ -74,7 +77,7 @@ async fn echo(time: Duration) -> Result<Vec<Duration>, Failure> {
         times.push(asked.elapsed());
     }
     drop(stream);
-    server.await.map_err(Failure::world)??;
+    server.join().map_err(|_| Failure::world("the echo panicked"))??;
     Ok(times)
 }
 
