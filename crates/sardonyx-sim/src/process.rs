@@ -28,8 +28,9 @@ pub(crate) struct Process {
     pub(crate) slow: (u64, u64),
     /// How far its clock is ahead.
     pub(crate) clock: i64,
-    /// When to wake whom, by its clock.
-    pub(crate) alarms: Vec<(i64, PeerId)>,
+    /// When to wake whom, by its clock; and the how-manieth alarm that is.
+    pub(crate) alarms: BTreeMap<(i64, u64), PeerId>,
+    pub(crate) n_alarms: u64,
     pub(crate) outbox: VecDeque<(Token, Command)>,
     pub(crate) is_sending: bool,
     pub(crate) is_reading: bool,
@@ -56,7 +57,8 @@ impl Process {
             stuck_until: 0,
             slow: (0, 0),
             clock: 0,
-            alarms: Vec::new(),
+            alarms: BTreeMap::new(),
+            n_alarms: 0,
             outbox: VecDeque::new(),
             is_sending: false,
             is_reading: false,

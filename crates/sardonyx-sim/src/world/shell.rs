@@ -202,7 +202,8 @@ impl World {
                 let random = process.rng.next() as u32;
                 let wait = BackOff::default().wait(attempts, random).as_millis() as u64;
                 let due = self.now as i64 + process.clock + wait as i64;
-                process.alarms.push((due, peer));
+                process.n_alarms += 1;
+                process.alarms.insert((due, process.n_alarms), peer);
                 self.at(wait, Event::Alarm(session));
             }
             Effect::StopTask(peer, _) => {
@@ -245,10 +246,11 @@ impl World {
     pub(super) fn ring(&mut self, session: SessionId) -> Result<(), String> {
         let process = &mut self.processes[session.process];
         let now = self.now as i64 + process.clock;
-        let (due, later): (Vec<_>, Vec<_>) =
-            process.alarms.drain(..).partition(|(at, _)| *at <= now);
-        process.alarms = later;
-        let next = process.alarms.iter().map(|(at, _)| at - now).min();
+        let later = process.alarms.split_off(&(now + 1, 0));
+        let due = std::mem::replace(&mut process.alarms, later);
+        let mut due: Vec<_> = due.into_iter().map(|((_, set), peer)| (set, peer)).collect();
+        due.sort_unstable();
+        let next = process.alarms.keys().next().map(|(at, _)| at - now);
         if let Some(wait) = next.filter(|_| due.is_empty()) {
             // The clock went back; every other alarm has its own event.
             self.at(wait.unsigned_abs(), Event::Alarm(session));
