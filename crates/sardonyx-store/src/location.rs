@@ -199,13 +199,30 @@ fn read_secret(key: &str, file: &str) -> Result<Secret> {
     Ok(Secret(secret.trim_end_matches(['\r', '\n']).to_owned()))
 }
 
-/// A complaint about a URL, without the password that may be in it.
+/// A complaint about a URL, without the secrets that may be in it or in its options.
 fn wrong(url: &str, why: &str) -> Error {
+    let (url, options) = match url.split_once('?') {
+        Some((url, _)) => (url, "?…"),
+        None => (url, ""),
+    };
     let shown = match (url.find("://"), url.rfind('@')) {
         (Some(start), Some(end)) if start < end => {
             format!("{}://…{}", &url[..start], &url[end..])
         }
         _ => url.to_owned(),
     };
-    Error::NotConfigured(format!("{shown} does not name a store: {why}"))
+    Error::NotConfigured(format!("{shown}{options} does not name a store: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Somebody may take an option for one that has a password.
+    #[test]
+    fn a_complaint_shows_no_value_of_an_option() {
+        let why = Location::parse("etcd://u:pw1@h:1/x?password=pw2").unwrap_err().to_string();
+        assert!(!why.contains("pw1") && !why.contains("pw2"), "{why}");
+        assert!(why.starts_with("etcd://…@h:1/x?… does not name a store"), "{why}");
+    }
 }
