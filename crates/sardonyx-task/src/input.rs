@@ -1,0 +1,51 @@
+//! Inputs: where segments come from.
+//!
+//! An input cuts its work into **splits**, which become messages in a queue of its own task: a peer
+//! receives a split, reads it batch by batch, and commits the position behind each batch with the
+//! batch itself. If the peer dies, the split is ready again, and another goes on from there.
+
+use std::{sync::Arc, time::Duration};
+
+use arrow::array::RecordBatch;
+use bytes::Bytes;
+use tokio::sync::Notify;
+
+/// A source of segments, made from the terms of one task. One for all peers of a node.
+pub trait Input: Send + Sync {
+    /// Cuts the work into splits. Asked once for a job, by one peer, and committed before any split
+    /// is read. For a source that grows, asked again every [`Splits::again`], with what it said
+    /// to remember last time.
+    fn splits(&self, memory: Option<&[u8]>) -> Result<Splits, String>;
+
+    /// Reads a split, from its beginning or from behind a batch that was committed.
+    fn open(&self, split: &[u8], position: Option<&[u8]>) -> Result<Box<dyn Reader>, String>;
+}
+
+/// How the work is cut.
+#[derive(Clone, Debug, Default)]
+pub struct Splits {
+    /// What is new. Each is handed to [`Input::open`] as it is.
+    pub splits: Vec<Bytes>,
+    /// For a source that grows: when to ask again. `None` means that this is all.
+    pub again: Option<Duration>,
+    /// Handed back when asked again, here or on another node.
+    pub memory: Bytes,
+}
+
+/// A split that is being read.
+pub trait Reader: Send {
+    /// The next rows, at most about `rows_max` of them. May block on a disk, not on a network or a
+    /// person: then [`Read::Wait`].
+    fn read(&mut self, rows_max: usize) -> Result<Read, String>;
+}
+
+/// What reading gives.
+#[derive(Clone, Debug)]
+pub enum Read {
+    /// Rows, and the position behind them.
+    Batch(RecordBatch, Bytes),
+    /// Nothing now: ask again after this long, or when notified.
+    Wait(Duration, Option<Arc<Notify>>),
+    /// The split is over.
+    End,
+}

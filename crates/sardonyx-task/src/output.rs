@@ -1,0 +1,29 @@
+//! Outputs: where segments go in the end.
+
+use arrow::array::RecordBatch;
+use bytes::Bytes;
+
+/// A destination of segments, made from the terms of one task. One for all peers of a node.
+pub trait Output: Send + Sync {
+    /// Opens it for one session of a peer. `part` is a name that no other session has, ever.
+    fn open(&self, part: &str) -> Result<Box<dyn Writer>, String>;
+
+    /// The task is over: what the parts have committed becomes visible as a whole. `parts` has every
+    /// part that ever committed something, with what it committed last, in the order of their names.
+    /// May happen twice, also after it succeeded, and must then change nothing.
+    fn finish(&self, parts: &[(String, Bytes)]) -> Result<(), String>;
+}
+
+/// An output in the hands of one session. The order: any number of writes, [`Writer::prepare`], the
+/// commit of the queues' transaction, [`Writer::committed`].
+pub trait Writer: Send {
+    /// Takes rows.
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), String>;
+
+    /// Makes everything written so far durable if `is_durable`, and says what to commit: how far
+    /// this part then is. `None` if there is nothing to remember.
+    fn prepare(&mut self, is_durable: bool) -> Result<Option<Bytes>, String>;
+
+    /// What was prepared is committed now. For outputs that show things only then.
+    fn committed(&mut self) -> Result<(), String>;
+}
