@@ -30,5 +30,5 @@ pub use driver::{
     View, fresh_name, is_checkpoint,
 };
 pub use node::{BULK_MIN, Effect, Input, Node, Output};
-pub use tasks::{Reports, Task, Tasks, WaitTasks, Work};
+pub use tasks::{DataTasks, Reports, Task, Tasks, WaitTasks, Work};
 pub use trim::JOB_PIECE_BYTES_MAX;

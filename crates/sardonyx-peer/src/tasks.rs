@@ -4,13 +4,17 @@
 //! seal, stop) and hears three things from it ([`Reports`]): that its input has ended, that it has
 //! told everybody downstream, or that it failed for good.
 
+mod data;
 mod lane;
+mod roster;
 mod wait;
 
 use async_trait::async_trait;
 use sardonyx_core::{JobId, PeerId, TaskId, command::JobText, replica::job::Assignment};
-use tokio::sync::mpsc;
+use sardonyx_queue::Roster;
+use tokio::sync::{mpsc, watch};
 
+pub use data::DataTasks;
 pub(crate) use lane::Lanes;
 pub use wait::WaitTasks;
 
@@ -22,6 +26,10 @@ pub trait Tasks: Send + Sync {
     /// Starts a task. `Err` says why it can never run here; the job is then killed for that
     /// reason. Dropped before it returns, it must leave nothing running.
     async fn start(&self, work: Work, reports: Reports) -> Result<Box<dyn Task>, String>;
+
+    /// A job that was worked on here is over: what was kept for it can go. Heard at least once by
+    /// every node that had a task of it and lives to see its end.
+    async fn forget(&self, _: &JobId) {}
 }
 
 /// A task that runs. Dropped, it ends as well, but nobody waits for that.
@@ -43,6 +51,8 @@ pub struct Work {
     pub assignment: Assignment,
     /// The job, as its author wrote it.
     pub job: JobText,
+    /// Who works on this task, as it changes.
+    pub roster: watch::Receiver<Roster>,
 }
 
 impl Work {

@@ -19,6 +19,12 @@ pub trait Input: Send + Sync {
 
     /// Reads a split, from its beginning or from behind a batch that was committed.
     fn open(&self, split: &[u8], position: Option<&[u8]>) -> Result<Box<dyn Reader>, String>;
+
+    /// Whether a split may go on for ever. A peer then reads all its splits in turns, and they are
+    /// dealt out anew when peers come and go; otherwise it reads one after the other.
+    fn is_endless(&self) -> bool {
+        false
+    }
 }
 
 /// How the work is cut.

@@ -332,9 +332,13 @@ impl Life {
 
     /// Effects first, then the commands that may claim them.
     pub(super) fn step(&mut self, input: Input) {
+        let may_change = matches!(input, Input::Entries(_) | Input::Origin(..));
         let output = self.node.step(input);
         for effect in output.effects {
             self.perform(effect);
+        }
+        if let Some(position) = self.position.filter(|_| may_change) {
+            self.lanes.tell(self.node.replica(), position);
         }
         let is_leaving = self.leave_by.is_some();
         for command in output.append {

@@ -6,14 +6,15 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use sardonyx_core::{PeerId, command::JobText, replica::job::Assignment};
+use sardonyx_core::{PeerId, Position, Replica, command::JobText, replica::job::Assignment};
+use sardonyx_queue::Roster;
 use sardonyx_store::Store;
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
 };
 
-use super::{Reports, Task, Tasks, Work};
+use super::{Reports, Task, Tasks, Work, roster::Rosters};
 use crate::{
     driver::{Config, Heard},
     trim,
@@ -22,8 +23,15 @@ use crate::{
 /// What a peer should be running.
 #[derive(Clone, Debug, Default)]
 struct Wish {
-    task: Option<(Assignment, Option<JobText>)>,
+    task: Option<Wanted>,
     may_seal: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Wanted {
+    assignment: Assignment,
+    job: Option<JobText>,
+    roster: watch::Receiver<Roster>,
 }
 
 /// The lanes of one life of a node.
@@ -33,18 +41,22 @@ pub(crate) struct Lanes {
     store: Store,
     heard: mpsc::Sender<Heard>,
     lanes: BTreeMap<PeerId, watch::Sender<Wish>>,
+    rosters: Rosters,
     running: JoinSet<()>,
 }
 
 impl Lanes {
     pub(crate) fn new(config: &Config, store: Store, heard: mpsc::Sender<Heard>) -> Lanes {
         let (tasks, stop_max) = (Arc::clone(&config.tasks), config.task_stop_max);
-        Lanes { tasks, stop_max, store, heard, lanes: BTreeMap::new(), running: JoinSet::new() }
+        let (lanes, rosters, running) = Default::default();
+        Lanes { tasks, stop_max, store, heard, lanes, rosters, running }
     }
 
-    /// `peer` is to run this. A job that was submitted before we began to read is looked up.
-    pub(crate) fn start(&mut self, peer: &PeerId, task: Assignment, job: Option<JobText>) {
-        let wish = Wish { task: Some((task, job)), may_seal: false };
+    /// `peer` is to run this. A job that was submitted before we began to read is looked up. Who
+    /// else runs it is said by [`Lanes::tell`], which comes before anybody has begun.
+    pub(crate) fn start(&mut self, peer: &PeerId, assignment: Assignment, job: Option<JobText>) {
+        let roster = self.rosters.of(&assignment);
+        let wish = Wish { task: Some(Wanted { assignment, job, roster }), may_seal: false };
         match self.lanes.get(peer) {
             Some(lane) => drop(lane.send_replace(wish)),
             None => self.open(peer, wish),
@@ -55,7 +67,7 @@ impl Lanes {
     pub(crate) fn seal(&mut self, peer: &PeerId, task: &Assignment) {
         if let Some(lane) = self.lanes.get(peer) {
             lane.send_modify(|wish| {
-                wish.may_seal |= wish.task.as_ref().is_some_and(|(wanted, _)| wanted == task);
+                wish.may_seal |= wish.task.as_ref().is_some_and(|it| it.assignment == *task);
             });
         }
     }
@@ -78,7 +90,18 @@ impl Lanes {
     /// Whether `peer` is to run exactly this.
     pub(crate) fn is_on(&self, peer: &PeerId, task: &Assignment) -> bool {
         let lane = self.lanes.get(peer);
-        lane.is_some_and(|lane| lane.borrow().task.as_ref().is_some_and(|(it, _)| it == task))
+        lane.is_some_and(|lane| {
+            lane.borrow().task.as_ref().is_some_and(|it| it.assignment == *task)
+        })
+    }
+
+    /// The cluster has changed: tells the tasks who else works on them, and lets go of jobs that
+    /// are over.
+    pub(crate) fn tell(&mut self, replica: &Replica, position: Position) {
+        for job in self.rosters.tell(replica, position) {
+            let tasks = Arc::clone(&self.tasks);
+            self.running.spawn(async move { tasks.forget(&job).await });
+        }
     }
 
     /// Stops everything, and says whether everything did.
@@ -126,15 +149,15 @@ impl Lane {
     async fn run(mut self, mut wishes: watch::Receiver<Wish>) {
         loop {
             let wish = wishes.borrow_and_update().clone();
-            let wanted = wish.task.as_ref().map(|(task, _)| task);
+            let wanted = wish.task.as_ref().map(|it| &it.assignment);
             if self.running.as_ref().map(|it| &it.assignment) != wanted {
                 if !self.stop().await {
                     return;
                 }
-                if let Some((task, job)) = wish.task {
+                if let Some(wanted) = wish.task {
                     // A newer wish, or the end, need not wait for this one to begin.
                     tokio::select! {
-                        () = self.start(task, job) => {}
+                        () = self.start(wanted) => {}
                         changed = wishes.changed() => match changed {
                             Ok(()) => continue,
                             Err(_) => return,
@@ -155,7 +178,7 @@ impl Lane {
         }
     }
 
-    async fn start(&mut self, assignment: Assignment, job: Option<JobText>) {
+    async fn start(&mut self, Wanted { assignment, job, roster }: Wanted) {
         let reports = Reports {
             peer: self.peer.clone(),
             assignment: assignment.clone(),
@@ -167,7 +190,7 @@ impl Lane {
         };
         // Gone means that the job is over, and that we are about to read so.
         let Some(job) = job else { return };
-        let work = Work { peer: self.peer.clone(), assignment: assignment.clone(), job };
+        let work = Work { peer: self.peer.clone(), assignment: assignment.clone(), job, roster };
         match self.tasks.start(work, reports.clone()).await {
             Ok(task) => {
                 self.running =

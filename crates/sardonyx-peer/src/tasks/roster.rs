@@ -1,0 +1,56 @@
+//! Who works on which task: what the queues need to fence those who no longer do, and to deal out
+//! partitions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sardonyx_core::{JobId, PeerId, Position, Replica, TaskId, replica::job::Assignment};
+use sardonyx_queue::{Owner, Roster};
+use tokio::sync::watch;
+
+/// The rosters of all tasks that this node works on.
+#[derive(Debug, Default)]
+pub(super) struct Rosters {
+    all: BTreeMap<(JobId, TaskId), watch::Sender<Roster>>,
+}
+
+impl Rosters {
+    /// The roster of a task, as it changes.
+    pub(super) fn of(&mut self, task: &Assignment) -> watch::Receiver<Roster> {
+        let key = (task.job.clone(), task.task.clone());
+        self.all.entry(key).or_default().subscribe()
+    }
+
+    /// Writes down who works on what now. Says which jobs are over: nobody need ask for their
+    /// rosters again.
+    pub(super) fn tell(&mut self, replica: &Replica, position: Position) -> BTreeSet<JobId> {
+        let is_live = |job: &JobId| replica.job(job).is_some_and(|job| job.is_live());
+        for ((job, task), sender) in &self.all {
+            if is_live(job) {
+                write(sender, owners(replica, job, task), position);
+            }
+        }
+        let over = self.all.extract_if(.., |(job, _), _| !is_live(job));
+        over.map(|((job, _), _)| job).collect()
+    }
+}
+
+/// A roster with the same owners is the same roster, however many entries later.
+fn write(sender: &watch::Sender<Roster>, owners: Vec<Owner>, position: Position) {
+    sender.send_if_modified(|roster| {
+        let has_changed = roster.owners != owners;
+        if has_changed {
+            *roster = Roster { at: position.0, owners };
+        }
+        has_changed
+    });
+}
+
+fn owners(replica: &Replica, job: &JobId, task: &TaskId) -> Vec<Owner> {
+    let Some(job) = replica.job(job) else { return Vec::new() };
+    let peers = job.allocations().find(|(id, _)| *id == task).map(|(_, peers)| peers);
+    let owner = |peer: &PeerId| {
+        let since = replica.assignment(peer)?.since;
+        Some(Owner { peer: peer.to_string(), epoch: since.0 })
+    };
+    peers.into_iter().flatten().filter_map(owner).collect()
+}

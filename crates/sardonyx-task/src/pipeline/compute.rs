@@ -1,0 +1,249 @@
+//! Computing and committing: what was read becomes a transaction.
+//!
+//! While a transaction is being committed the next one grows. A grouped task also lets it grow for a
+//! moment when nothing is being committed, since saving a group costs the same whether it was
+//! changed once or a thousand times.
+
+use std::{future::Future, pin::Pin, sync::atomic::Ordering::Relaxed, time::Duration};
+
+use arrow::array::RecordBatch;
+use bytes::Bytes;
+use sardonyx_queue::{Receipt, Refused, Segments, Session, Transaction};
+use tokio::{sync::mpsc, time::Instant};
+
+use super::{End, Never, Task};
+use crate::{
+    spy::Phase,
+    worker::{Counts, Worker},
+};
+
+/// How long a grouped task gathers before it saves its groups.
+const GATHER: Duration = Duration::from_millis(100);
+
+/// How many rows it gathers at most: they are in flight, and count against their queue.
+const GATHER_ROWS_MAX: u64 = 1 << 20;
+
+/// How many rows a transaction may take in before reading has to wait for it.
+const PENDING_ROWS_MAX: u64 = 1 << 21;
+
+/// What was read.
+pub(super) enum Item {
+    /// Messages with segments.
+    Segments(Vec<(Receipt, Option<u16>, Segments)>),
+    /// Rows of a split, and the position behind them.
+    Rows { batch: RecordBatch, receipt: Receipt, key: String, position: Bytes },
+    /// A split has been read to its end.
+    SplitOver { receipt: Receipt, key: String },
+}
+
+type Committing<'a> = Pin<Box<dyn Future<Output = Result<(), Refused>> + Send + 'a>>;
+
+/// The transaction that grows.
+#[derive(Default)]
+struct Pending {
+    transaction: Transaction,
+    counts: Counts,
+    since: Option<Instant>,
+}
+
+impl Task {
+    pub(super) async fn compute(
+        &self,
+        session: &Session,
+        mut items: mpsc::Receiver<Item>,
+        n_session: u32,
+    ) -> Result<Never, End> {
+        let mut worker = self.worker(n_session)?;
+        let mut pending = Pending::default();
+        let mut committing: Option<(Committing<'_>, Counts)> = None;
+        let trigger = self.order.blueprint.terms.duration("trigger").map_err(End::Failed)?;
+        let mut fires = trigger.map(|every| Instant::now() + every);
+        let gather = if worker.is_grouped() { GATHER } else { Duration::ZERO };
+        loop {
+            let due = pending.since.map(|since| match pending.counts.rows_in > GATHER_ROWS_MAX {
+                true => since,
+                false => since + gather,
+            });
+            if committing.is_none() && due.is_some_and(|due| due <= Instant::now()) {
+                let whole = std::mem::take(&mut pending);
+                let (saved, transaction) = self.save(worker, whole.transaction).await?;
+                worker = saved;
+                committing = Some((Box::pin(session.commit(transaction)), whole.counts));
+            }
+            let forever = Instant::now() + Duration::from_secs(3600);
+            tokio::select! {
+                biased;
+                committed = poll(&mut committing), if committing.is_some() => {
+                    committed?;
+                    self.saw(Phase::Commit);
+                    let counts = committing.take().map(|(_, counts)| counts);
+                    self.count(&counts.unwrap_or_default());
+                    worker = self.committed(worker).await?;
+                }
+                () = tokio::time::sleep_until(fires.unwrap_or(forever)), if fires.is_some() => {
+                    fires = trigger.map(|every| Instant::now() + every);
+                    worker = self.fire(worker, &mut pending).await?;
+                }
+                item = items.recv(), if pending.counts.rows_in < PENDING_ROWS_MAX => {
+                    let Some(item) = item else { return std::future::pending().await };
+                    worker = self.take(session, worker, &mut pending, item).await?;
+                }
+                () = tokio::time::sleep_until(due.unwrap_or(forever)),
+                    if due.is_some() && committing.is_none() => {}
+            }
+        }
+    }
+
+    async fn take(
+        &self,
+        session: &Session,
+        mut worker: Worker,
+        pending: &mut Pending,
+        item: Item,
+    ) -> Result<Worker, End> {
+        pending.since.get_or_insert_with(Instant::now);
+        let transaction = &mut pending.transaction;
+        let (batches, mut holds) = match item {
+            Item::Segments(messages) => {
+                transaction.acks.extend(messages.iter().map(|(receipt, ..)| *receipt));
+                let batches =
+                    messages.into_iter().map(|(_, partition, batch)| (partition, batch));
+                (batches.collect::<Vec<_>>(), Vec::new())
+            }
+            Item::Rows { batch, receipt, key, position } => {
+                put(transaction, key, Some(position));
+                (vec![(None, Segments::Batch(batch))], vec![receipt])
+            }
+            Item::SplitOver { receipt, key } => {
+                put(transaction, key, None);
+                transaction.holds.retain(|held| *held != receipt);
+                transaction.acks.push(receipt);
+                (Vec::new(), Vec::new())
+            }
+        };
+        holds.retain(|receipt| !transaction.holds.contains(receipt));
+        transaction.holds.extend(holds);
+        for (partition, _) in &batches {
+            if let Some(partition) = partition
+                && !worker.has_partition(*partition)
+            {
+                self.load(session, &mut worker, *partition).await?;
+            }
+        }
+        if batches.is_empty() {
+            return Ok(worker);
+        }
+        let computed = self
+            .desk
+            .run(move || {
+                let done = worker.process(batches);
+                (worker, done)
+            })
+            .await?;
+        let (worker, done) = computed;
+        let (sends, counts) = done.map_err(End::Failed)?;
+        pending.transaction.sends.extend(sends);
+        pending.counts.add(&counts);
+        Ok(worker)
+    }
+
+    /// Fetches the groups of a partition, as they were last committed.
+    pub(super) async fn load(
+        &self,
+        session: &Session,
+        worker: &mut Worker,
+        partition: u16,
+    ) -> Result<(), End> {
+        let (head, prefix) = Worker::state_keys(partition);
+        let head = session.get(&head).await?;
+        let saved = session.scan(&prefix).await?;
+        worker.load(partition, head, &saved).map_err(End::Failed)
+    }
+
+    async fn save(
+        &self,
+        mut worker: Worker,
+        mut transaction: Transaction,
+    ) -> Result<(Worker, Transaction), End> {
+        let is_durable = self.engine.queues.is_durable();
+        let saved = self
+            .desk
+            .run(move || {
+                let saved = worker.save(is_durable, &mut transaction);
+                (worker, transaction, saved)
+            })
+            .await?;
+        let (worker, transaction, saved) = saved;
+        saved.map_err(End::Failed)?;
+        self.saw(Phase::Write);
+        Ok((worker, transaction))
+    }
+
+    async fn committed(&self, mut worker: Worker) -> Result<Worker, End> {
+        if !worker.is_output() {
+            return Ok(worker);
+        }
+        let (worker, told) = self
+            .desk
+            .run(move || {
+                let told = worker.committed();
+                (worker, told)
+            })
+            .await?;
+        told.map_err(End::Failed)?;
+        Ok(worker)
+    }
+
+    /// The trigger of a stream: what has changed since the last time goes out.
+    async fn fire(&self, mut worker: Worker, pending: &mut Pending) -> Result<Worker, End> {
+        let (worker, emitted) = self
+            .desk
+            .run(move || {
+                let emitted = worker.emit_changed();
+                (worker, emitted)
+            })
+            .await?;
+        let (sends, counts) = emitted.map_err(End::Failed)?;
+        if !sends.is_empty() {
+            pending.since.get_or_insert_with(Instant::now);
+            pending.transaction.sends.extend(sends);
+            pending.counts.add(&counts);
+        }
+        Ok(worker)
+    }
+
+    pub(super) fn worker(&self, n_session: u32) -> Result<Worker, End> {
+        let owner = &self.order.owner;
+        let part = format!("{:016x}-{}-{n_session}", owner.epoch, owner.peer);
+        Worker::new(
+            &self.order.place,
+            &self.order.blueprint,
+            &self.engine.registry,
+            &self.engine.spy,
+            self.engine.queues.carries_bytes(),
+            &part,
+        )
+        .map_err(End::Failed)
+    }
+
+    pub(super) fn count(&self, counts: &Counts) {
+        let meter = self.engine.meters.of(&self.order.place);
+        meter.rows_in.fetch_add(counts.rows_in, Relaxed);
+        meter.rows_out.fetch_add(counts.rows_out, Relaxed);
+        meter.rows_failed.fetch_add(counts.rows_failed, Relaxed);
+        meter.commits.fetch_add(1, Relaxed);
+    }
+}
+
+/// A later value of a key takes the place of an earlier one.
+fn put(transaction: &mut Transaction, key: String, value: Option<Bytes>) {
+    transaction.puts.retain(|(other, _)| *other != key);
+    transaction.puts.push((key, value));
+}
+
+async fn poll(committing: &mut Option<(Committing<'_>, Counts)>) -> Result<(), Refused> {
+    match committing {
+        Some((commit, _)) => commit.await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,190 @@
+//! Fetching: messages come in, sentinels are taken out, and the end of the input is recognised.
+//!
+//! A sentinel says that its producer will send nothing more; it may sit in the middle of a queue,
+//! and after a failure there may be several. The first that anybody meets becomes the queue's leader
+//! (a key that is written once); others are dropped. The leader is held until it is all that its
+//! queue has, ready or in flight: then the queue is drained, for good, since whoever could send to
+//! it is complete. The mark for that is a key as well. Whoever sees the last mark says so.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use sardonyx_queue::{Body, Delivery, QueueName, Receipt, Refused, Session, Transaction};
+use tokio::{
+    sync::{Semaphore, mpsc},
+    time::Instant,
+};
+
+use super::{End, Never, Task, compute::Item};
+use crate::{blueprint::Kind, spy::Phase};
+
+/// How many messages are asked for at once.
+const RECEIVE_MAX: usize = 16;
+
+/// How often a message may be delivered before the job is killed: something about it ends those who
+/// work on it.
+pub const ATTEMPTS_MAX: u32 = 32;
+
+/// How often a held sentinel is looked at: soon if little is left, and at most this seldom.
+const LOOK_MIN: Duration = Duration::from_millis(1);
+const LOOK_MAX: Duration = Duration::from_millis(100);
+
+/// A split of an input, received.
+pub(super) struct Note {
+    pub(super) receipt: Receipt,
+    pub(super) bytes: Bytes,
+}
+
+/// What is known about the end of the input.
+#[derive(Default)]
+struct Ends {
+    held: BTreeMap<QueueName, Receipt>,
+    look_at: Option<Instant>,
+    has_said: bool,
+}
+
+impl Task {
+    pub(super) async fn fetch(
+        &self,
+        session: &Session,
+        items: &mpsc::Sender<Item>,
+        notes: &mpsc::Sender<Note>,
+        asks: &Semaphore,
+    ) -> Result<Never, End> {
+        let mut ends = Ends::default();
+        self.say_if_drained(session, &mut ends).await?;
+        let egress = self.egress();
+        loop {
+            let look = ends.look_at.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
+            let deliveries = tokio::select! {
+                deliveries = self.receive(session, &egress, asks) => deliveries?,
+                () = tokio::time::sleep_until(look), if ends.look_at.is_some() => {
+                    self.look_at_sentinels(session, &mut ends).await?;
+                    continue;
+                }
+                () = self.look_again.notified() => {
+                    self.say_if_drained(session, &mut ends).await?;
+                    continue;
+                }
+            };
+            let mut segments = Vec::new();
+            for delivery in deliveries {
+                if delivery.attempt > ATTEMPTS_MAX {
+                    return Err(End::Failed(format!(
+                        "a message of {} was delivered {ATTEMPTS_MAX} times and never committed",
+                        delivery.queue
+                    )));
+                }
+                let Delivery { receipt, queue, body, partition, .. } = delivery;
+                match body {
+                    Body::Segments(batch) => segments.push((receipt, partition, batch)),
+                    Body::Note(bytes) => {
+                        if let Ok(asked) = asks.try_acquire() {
+                            asked.forget();
+                        }
+                        // Only the end of the session closes it.
+                        let _ = notes.send(Note { receipt, bytes }).await;
+                    }
+                    Body::Sentinel(id) => {
+                        self.saw(Phase::StripSentinel);
+                        self.take_sentinel(session, &mut ends, queue, receipt, &id).await?;
+                    }
+                }
+            }
+            if !segments.is_empty() {
+                self.saw(Phase::ReadBatch);
+                let _ = items.send(Item::Segments(segments)).await;
+            }
+        }
+    }
+
+    /// The next messages, once there is room for what becomes of them.
+    async fn receive(
+        &self,
+        session: &Session,
+        egress: &[QueueName],
+        asks: &Semaphore,
+    ) -> Result<Vec<Delivery>, Refused> {
+        if self.order.blueprint.kind == Kind::Input {
+            // Nobody closes it. What is acquired is given back unless a split comes of it.
+            let Ok(_asked) = asks.acquire().await else { return std::future::pending().await };
+            return session.receive(1).await;
+        }
+        session.room(egress).await?;
+        session.receive(RECEIVE_MAX).await
+    }
+
+    async fn take_sentinel(
+        &self,
+        session: &Session,
+        ends: &mut Ends,
+        queue: QueueName,
+        receipt: Receipt,
+        id: &str,
+    ) -> Result<(), End> {
+        let key = format!("leader/{}", queue.from);
+        let leader = match session.get(&key).await? {
+            Some(leader) => leader,
+            None => {
+                let vote = Transaction {
+                    holds: vec![receipt],
+                    puts: vec![(key.clone(), Some(Bytes::copy_from_slice(id.as_bytes())))],
+                    expects: vec![(key.clone(), None)],
+                    ..Transaction::default()
+                };
+                match session.commit(vote).await {
+                    Ok(()) | Err(Refused::Changed(_)) => {}
+                    Err(refused) => return Err(refused.into()),
+                }
+                session.get(&key).await?.unwrap_or_default()
+            }
+        };
+        if leader != id.as_bytes() {
+            let drop_it = Transaction { acks: vec![receipt], ..Transaction::default() };
+            return Ok(session.commit(drop_it).await?);
+        }
+        self.saw(Phase::RequeueSentinel);
+        ends.held.insert(queue, receipt);
+        self.look_at_sentinels(session, ends).await
+    }
+
+    /// Marks those queues as drained whose sentinel is all that they have.
+    async fn look_at_sentinels(&self, session: &Session, ends: &mut Ends) -> Result<(), End> {
+        let mut most = 0;
+        for (queue, receipt) in ends.held.clone() {
+            let depth = self.engine.queues.depth(&queue).await?;
+            if depth.total() > 1 {
+                most = most.max(depth.total());
+                continue;
+            }
+            let mark = Transaction {
+                acks: vec![receipt],
+                puts: vec![(format!("drained/{}", queue.from), Some(Bytes::new()))],
+                ..Transaction::default()
+            };
+            session.commit(mark).await?;
+            ends.held.remove(&queue);
+        }
+        let wait = (LOOK_MIN * u32::try_from(most).unwrap_or(u32::MAX).min(1000)).min(LOOK_MAX);
+        ends.look_at = (!ends.held.is_empty()).then(|| Instant::now() + wait);
+        self.say_if_drained(session, ends).await
+    }
+
+    async fn say_if_drained(&self, session: &Session, ends: &mut Ends) -> Result<(), End> {
+        if ends.has_said {
+            return Ok(());
+        }
+        let marks: BTreeSet<String> =
+            session.scan("drained/").await?.into_iter().map(|(key, _)| key).collect();
+        let is_drained =
+            |queue: &QueueName| marks.contains(&format!("drained/{}", queue.from));
+        if self.ingress().iter().all(is_drained) {
+            ends.has_said = true;
+            self.listener.drained().await;
+        }
+        Ok(())
+    }
+}

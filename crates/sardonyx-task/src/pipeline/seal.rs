@@ -1,0 +1,86 @@
+//! Sealing: all input has ended, nothing is in flight, and the right to say so is ours.
+//!
+//! Groups are emitted partition by partition, from what is committed, whoever computed it; each in a
+//! transaction that happens once. Then the sentinels go downstream, once. A sealer that dies half-way
+//! is followed by another, which finds out how far it came.
+
+use bytes::Bytes;
+use sardonyx_queue::{Body, Outgoing, Refused, Session, Transaction};
+
+use super::{End, Task};
+use crate::{blueprint::Kind, spy::Phase};
+
+const SEALED: &str = "sealed";
+
+impl Task {
+    pub(super) async fn seal(&self, session: &Session) -> Result<(), End> {
+        if let Some(grouping) = &self.order.blueprint.grouping {
+            for partition in 0..grouping.partitions() {
+                self.emit(session, partition).await?;
+            }
+        }
+        if self.order.blueprint.kind == Kind::Output {
+            self.finish(session).await?;
+        }
+        let sentinel = |queue| Outgoing {
+            queue,
+            partition: None,
+            body: Body::Sentinel(self.sentinel()),
+        };
+        let last = Transaction {
+            sends: self.egress().into_iter().map(sentinel).collect(),
+            puts: vec![(SEALED.into(), Some(Bytes::new()))],
+            expects: vec![(SEALED.into(), None)],
+            ..Transaction::default()
+        };
+        once(session.commit(last).await)?;
+        self.saw(Phase::Seal);
+        Ok(())
+    }
+
+    /// What the groups of a partition came to, sent on; once.
+    async fn emit(&self, session: &Session, partition: u16) -> Result<(), End> {
+        let key = format!("emitted/{partition:05}");
+        if session.get(&key).await?.is_some() {
+            return Ok(());
+        }
+        let mut worker = self.worker(0)?;
+        self.load(session, &mut worker, partition).await?;
+        let (sends, counts) =
+            self.desk.run(move || worker.emit_all()).await?.map_err(End::Failed)?;
+        let (head, prefix) = crate::worker::Worker::state_keys(partition);
+        let mut puts = vec![(key.clone(), Some(Bytes::new())), (head, None)];
+        let saved = session.scan(&prefix).await?;
+        puts.extend(saved.into_iter().map(|(key, _)| (key, None)));
+        let expects = vec![(key, None)];
+        let emission = Transaction { sends, puts, expects, ..Transaction::default() };
+        if once(session.commit(emission).await)? {
+            self.count(&counts);
+        }
+        Ok(())
+    }
+
+    /// The parts of an output become one.
+    async fn finish(&self, session: &Session) -> Result<(), End> {
+        let parts = session.scan("part/").await?;
+        let name = |key: String| key.strip_prefix("part/").unwrap_or(&key).to_owned();
+        let parts: Vec<_> = parts.into_iter().map(|(key, value)| (name(key), value)).collect();
+        let output = self.engine.registry.output(&self.order.blueprint.terms);
+        let output = output.map_err(End::Failed)?;
+        self.desk.run(move || output.finish(&parts)).await?.map_err(End::Failed)
+    }
+
+    /// The name of the sentinels that this owner sends.
+    pub(super) fn sentinel(&self) -> String {
+        format!("{}@{}", self.order.owner.peer, self.order.owner.epoch)
+    }
+}
+
+/// Whether it happened now. That it has happened before is as good.
+fn once(committed: Result<(), Refused>) -> Result<bool, End> {
+    match committed {
+        Ok(()) => Ok(true),
+        Err(Refused::Changed(_)) => Ok(false),
+        Err(refused) => Err(refused.into()),
+    }
+}

@@ -1,0 +1,315 @@
+//! Reading splits: what an input task does instead of receiving segments.
+//!
+//! The splits of an input are messages of its own queue, put there once. A split stays in flight while
+//! it is read; each batch is committed with the position behind it, under the condition that the
+//! split is still ours. For a source that grows, one more message stands for looking again.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use sardonyx_queue::{Body, Outgoing, QueueName, Receipt, Refused, Session, Transaction};
+use tokio::{
+    sync::{Notify, Semaphore, mpsc},
+    time::Instant,
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::{End, Never, Task, compute::Item, fetch::Note};
+use crate::{
+    Input,
+    input::{Read, Reader, Splits},
+    spy::Phase,
+};
+
+/// How many rows a batch of an input has unless its task says otherwise.
+pub const BATCH_ROWS: usize = 8192;
+
+/// What kind of note a message of an input is: the first byte.
+const SPLIT: u8 = 0;
+const LOOK_AGAIN: u8 = 1;
+
+/// Where the input left what it wants to remember between looks.
+const MEMORY: &str = "splits/memory";
+
+/// A split that is being read.
+struct Open {
+    receipt: Receipt,
+    key: String,
+    reader: Box<dyn Reader>,
+    wakes: Option<(Instant, Option<Arc<Notify>>)>,
+}
+
+/// The right to look for more splits, and when.
+struct Look {
+    receipt: Receipt,
+    at: Instant,
+}
+
+/// Splits on their way from the queue to the reader: as many as it asks for, and no more, since the
+/// rest is for others.
+pub(super) struct Notes {
+    notes: mpsc::Receiver<Note>,
+    asks: Arc<Semaphore>,
+    has_asked: bool,
+}
+
+impl Notes {
+    pub(super) fn new(notes: mpsc::Receiver<Note>, asks: Arc<Semaphore>) -> Notes {
+        Notes { notes, asks, has_asked: false }
+    }
+
+    fn ask(&mut self) {
+        if !std::mem::replace(&mut self.has_asked, true) {
+            self.asks.add_permits(1);
+        }
+    }
+
+    async fn next(&mut self) -> Option<Note> {
+        self.ask();
+        let note = self.notes.recv().await;
+        self.has_asked = false;
+        note
+    }
+
+    fn try_next(&mut self) -> Option<Note> {
+        self.ask();
+        let note = self.notes.try_recv().ok()?;
+        self.has_asked = false;
+        Some(note)
+    }
+}
+
+impl Task {
+    /// Cuts the input into splits, unless somebody has.
+    pub(super) async fn plan(&self, session: &Session, input: &Arc<dyn Input>) -> Result<(), End> {
+        if session.get(MEMORY).await?.is_some() {
+            return Ok(());
+        }
+        let splits = self.ask_for_splits(input, None).await?;
+        let mut plan = self.plan_of(&splits);
+        plan.expects = vec![(MEMORY.into(), None)];
+        match session.commit(plan).await {
+            Ok(()) | Err(Refused::Changed(_)) => Ok(()),
+            Err(refused) => Err(refused.into()),
+        }
+    }
+
+    async fn ask_for_splits(
+        &self,
+        input: &Arc<dyn Input>,
+        memory: Option<Bytes>,
+    ) -> Result<Splits, End> {
+        let input = Arc::clone(input);
+        let asked = self.desk.run(move || input.splits(memory.as_deref())).await?;
+        asked.map_err(End::Failed)
+    }
+
+    fn plan_of(&self, splits: &Splits) -> Transaction {
+        let queue = self.own_queue();
+        let send = |body| Outgoing { queue: queue.clone(), partition: None, body };
+        let mut sends: Vec<_> =
+            splits.splits.iter().map(|split| send(Body::Note(note(SPLIT, split)))).collect();
+        sends.push(send(match splits.again {
+            Some(after) => Body::Note(look_again(after)),
+            None => Body::Sentinel(self.sentinel()),
+        }));
+        let puts = vec![(MEMORY.into(), Some(splits.memory.clone()))];
+        Transaction { sends, puts, ..Transaction::default() }
+    }
+
+    fn own_queue(&self) -> QueueName {
+        let place = &self.order.place;
+        QueueName { job: place.job.clone(), task: place.task.clone(), from: String::new() }
+    }
+
+    /// Reads splits, several in turns if they have no end.
+    pub(super) async fn read_splits(
+        &self,
+        session: &Session,
+        mut notes: Notes,
+        items: &mpsc::Sender<Item>,
+        input: Option<Arc<dyn Input>>,
+    ) -> Result<Never, End> {
+        let Some(input) = input else { return std::future::pending().await };
+        let egress = self.egress();
+        let rows_max = self.batch_rows()?;
+        let (mut open, mut look) = (VecDeque::new(), None);
+        loop {
+            while self.wants_more(&open, &*input).await? {
+                let note = match open.is_empty() && look.is_none() {
+                    true => notes.next().await,
+                    false => notes.try_next(),
+                };
+                let Some(note) = note else { break };
+                self.take_note(session, &input, note, &mut open, &mut look).await?;
+            }
+            if let Some(due) = look.take_if(|look: &mut Look| look.at <= Instant::now()) {
+                look = self.look_again(session, &input, due).await?;
+            }
+            let awake = |split: &Open| {
+                split.wakes.as_ref().is_none_or(|(at, _)| *at <= Instant::now())
+            };
+            match open.iter().position(awake) {
+                Some(at) => {
+                    session.room(&egress).await?;
+                    let split = open.remove(at);
+                    if let Some(split) = split
+                        && let Some(split) = self.read(split, rows_max, items).await?
+                    {
+                        open.push_back(split);
+                    }
+                }
+                None if open.is_empty() && look.is_none() => {}
+                None => self.sleep(session, &input, &mut notes, &mut open, &mut look).await?,
+            }
+        }
+    }
+
+    /// Whether another split is to be begun: one at a time, or our share of those without end.
+    async fn wants_more(
+        &self,
+        open: &VecDeque<Open>,
+        input: &dyn Input,
+    ) -> Result<bool, End> {
+        if open.is_empty() || !input.is_endless() {
+            return Ok(open.is_empty());
+        }
+        let depth = self.engine.queues.depth(&self.own_queue()).await?;
+        let n_owners = self.order.roster.borrow().owners.len().max(1);
+        Ok(open.len() < usize::try_from(depth.total()).unwrap_or(usize::MAX).div_ceil(n_owners))
+    }
+
+    async fn take_note(
+        &self,
+        session: &Session,
+        input: &Arc<dyn Input>,
+        Note { receipt, bytes }: Note,
+        open: &mut VecDeque<Open>,
+        look: &mut Option<Look>,
+    ) -> Result<(), End> {
+        let Some((&kind, _)) = bytes.split_first() else {
+            return Err(End::Failed("a split without a kind".into()));
+        };
+        let rest = bytes.slice(1..);
+        if kind == LOOK_AGAIN {
+            let after = rest.as_ref().try_into().map(u64::from_le_bytes).unwrap_or(1_000);
+            *look = Some(Look { receipt, at: Instant::now() + Duration::from_millis(after) });
+            return Ok(());
+        }
+        let key = format!("at/{:016x}", xxh3_64(&rest));
+        let position = session.get(&key).await?;
+        let input = Arc::clone(input);
+        let opened = self.desk.run(move || input.open(&rest, position.as_deref())).await?;
+        let reader = opened.map_err(End::Failed)?;
+        open.push_back(Open { receipt, key, reader, wakes: None });
+        Ok(())
+    }
+
+    /// Reads one batch of a split. `None`: it is over.
+    async fn read(
+        &self,
+        mut split: Open,
+        rows_max: usize,
+        items: &mpsc::Sender<Item>,
+    ) -> Result<Option<Open>, End> {
+        let (reader, read) = self
+            .desk
+            .run(move || {
+                let read = split.reader.read(rows_max);
+                (split, read)
+            })
+            .await?;
+        let mut split = reader;
+        split.wakes = None;
+        let item = match read.map_err(End::Failed)? {
+            Read::Batch(batch, position) => {
+                self.engine.spy.saw(&self.order.place, Phase::ReadBatch, Some(&batch));
+                let (receipt, key) = (split.receipt, split.key.clone());
+                Some(Item::Rows { batch, receipt, key, position })
+            }
+            Read::Wait(after, notify) => {
+                split.wakes = Some((Instant::now() + after, notify));
+                return Ok(Some(split));
+            }
+            Read::End => None,
+        };
+        let is_over = item.is_none();
+        let item =
+            item.unwrap_or(Item::SplitOver { receipt: split.receipt, key: split.key.clone() });
+        // Only the end of the session closes it.
+        let _ = items.send(item).await;
+        Ok((!is_over).then_some(split))
+    }
+
+    async fn look_again(
+        &self,
+        session: &Session,
+        input: &Arc<dyn Input>,
+        look: Look,
+    ) -> Result<Option<Look>, End> {
+        let memory = session.get(MEMORY).await?;
+        let splits = self.ask_for_splits(input, memory.clone()).await?;
+        let mut plan = self.plan_of(&splits);
+        if let Some(after) = splits.again {
+            // The note that says so stays with us.
+            plan.sends.pop();
+            plan.holds.push(look.receipt);
+            if !plan.sends.is_empty() || Some(&splits.memory) != memory.as_ref() {
+                session.commit(plan).await?;
+            }
+            return Ok(Some(Look { at: Instant::now() + after, ..look }));
+        }
+        plan.acks.push(look.receipt);
+        session.commit(plan).await?;
+        Ok(None)
+    }
+
+    /// Nothing to read now: until a split wakes, it is time to look again, or a new split comes.
+    async fn sleep(
+        &self,
+        session: &Session,
+        input: &Arc<dyn Input>,
+        notes: &mut Notes,
+        open: &mut VecDeque<Open>,
+        look: &mut Option<Look>,
+    ) -> Result<(), End> {
+        let wakes = open.iter().filter_map(|split| split.wakes.as_ref()).map(|(at, _)| *at);
+        let until = wakes.chain(look.as_ref().map(|look| look.at)).min();
+        let Some(until) = until else { return Ok(()) };
+        let bell = open.iter().find_map(|split| split.wakes.as_ref()?.1.clone());
+        let rung = async {
+            match bell {
+                Some(bell) => bell.notified().await,
+                None => std::future::pending().await,
+            }
+        };
+        let wants_more = self.wants_more(open, &**input).await?;
+        tokio::select! {
+            () = tokio::time::sleep_until(until) => Ok(()),
+            () = rung => {
+                open.iter_mut().for_each(|split| split.wakes = None);
+                Ok(())
+            }
+            Some(note) = notes.next(), if wants_more => {
+                self.take_note(session, input, note, open, look).await
+            }
+        }
+    }
+
+    fn batch_rows(&self) -> Result<usize, End> {
+        let rows = self.order.blueprint.terms.number("batch-size").map_err(End::Failed)?;
+        Ok(rows.map_or(BATCH_ROWS, |rows| usize::try_from(rows).unwrap_or(BATCH_ROWS).max(1)))
+    }
+}
+
+fn note(kind: u8, rest: &[u8]) -> Bytes {
+    let mut bytes = BytesMut::with_capacity(1 + rest.len());
+    bytes.put_u8(kind);
+    bytes.put_slice(rest);
+    bytes.freeze()
+}
+
+fn look_again(after: Duration) -> Bytes {
+    let millis = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+    note(LOOK_AGAIN, &millis.to_le_bytes())
+}

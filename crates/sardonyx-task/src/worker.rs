@@ -1,0 +1,329 @@
+//! The computing part of a task: segments in, messages out. No queues, no clock, no async.
+//!
+//! One worker belongs to one session: what it holds beyond a commit (groups, an open output) is
+//! thrown away with it.
+
+mod grouped;
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use bytes::Bytes;
+use sardonyx_queue::{
+    Body, Compression, Key, Outgoing, Place, QueueName, Segments, Transaction,
+};
+
+use self::grouped::Grouped;
+use crate::{
+    Function, Registry,
+    blueprint::{Blueprint, Kind, Next},
+    on_error::{self, Failed},
+    output::Writer,
+    partition,
+    spy::{Phase, Spy},
+};
+
+/// How many rows a message has at most: what a function makes of a batch may be larger.
+const MESSAGE_ROWS_MAX: usize = 1 << 16;
+
+/// What went through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) rows_in: u64,
+    pub(crate) rows_out: u64,
+    pub(crate) rows_failed: u64,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, other: &Counts) {
+        self.rows_in += other.rows_in;
+        self.rows_out += other.rows_out;
+        self.rows_failed += other.rows_failed;
+    }
+}
+
+enum Role {
+    /// Segments of an input go on as they came.
+    Input,
+    Function(Box<dyn Function>),
+    Grouped(Grouped),
+    Output { writer: Box<dyn Writer>, part: String },
+}
+
+pub(crate) struct Worker {
+    place: Place,
+    blueprint: Arc<Blueprint>,
+    role: Role,
+    spy: Arc<dyn Spy>,
+    /// Whether messages travel as bytes, and made small how.
+    encodes: Option<Compression>,
+    batch_rows: Option<usize>,
+}
+
+/// What came of some segments.
+pub(crate) type Done = Result<(Vec<Outgoing>, Counts), String>;
+
+impl Worker {
+    pub(crate) fn new(
+        place: &Place,
+        blueprint: &Arc<Blueprint>,
+        registry: &Registry,
+        spy: &Arc<dyn Spy>,
+        carries_bytes: bool,
+        part: &str,
+    ) -> Result<Worker, String> {
+        let terms = &blueprint.terms;
+        let role = match (blueprint.kind, &blueprint.grouping) {
+            (Kind::Input, _) => Role::Input,
+            (Kind::Function, Some(grouping)) => Role::Grouped(Grouped::new(grouping)),
+            (Kind::Function, None) => Role::Function(registry.function(terms)?),
+            (Kind::Output, _) => {
+                let writer = registry.output(terms)?.open(part)?;
+                Role::Output { writer, part: part.to_owned() }
+            }
+        };
+        let compression = match terms.text("compression")? {
+            None | Some("none") => Compression::None,
+            Some("lz4") => Compression::Lz4,
+            Some("zstd") => Compression::Zstd,
+            Some(other) => {
+                return Err(format!("compression is none, lz4 or zstd, not {other:?}"));
+            }
+        };
+        let batch_rows = terms.number("batch-size")?.and_then(|rows| usize::try_from(rows).ok());
+        Ok(Worker {
+            place: place.clone(),
+            blueprint: Arc::clone(blueprint),
+            role,
+            spy: Arc::clone(spy),
+            encodes: carries_bytes.then_some(compression),
+            batch_rows: batch_rows.filter(|_| blueprint.kind == Kind::Function),
+        })
+    }
+
+    pub(crate) fn is_grouped(&self) -> bool {
+        matches!(self.role, Role::Grouped(_))
+    }
+
+    pub(crate) fn is_output(&self) -> bool {
+        matches!(self.role, Role::Output { .. })
+    }
+
+    /// Makes messages of messages: decode, apply, route, encode.
+    pub(crate) fn process(&mut self, batches: Vec<(Option<u16>, Segments)>) -> Done {
+        let (mut sends, mut counts) = (Vec::new(), Counts::default());
+        for (partition, segments) in batches {
+            let batch = segments.decode().map_err(|why| format!("a message is damaged: {why}"))?;
+            self.saw(Phase::Decode, &batch);
+            counts.rows_in += batch.num_rows() as u64;
+            let rows = self.batch_rows.unwrap_or(usize::MAX).clamp(1, batch.num_rows().max(1));
+            for from in (0..batch.num_rows()).step_by(rows) {
+                let slice = batch.slice(from, rows.min(batch.num_rows() - from));
+                let (made, failed) = self.apply(&slice, partition)?;
+                if let Some(made) = made {
+                    self.saw(Phase::ApplyFunction, &made);
+                    self.send(&made, &mut sends, &mut counts)?;
+                }
+                counts.rows_failed += failed.len() as u64;
+                self.send_failed(&failed, &mut sends, &mut counts)?;
+            }
+        }
+        Ok((sends, counts))
+    }
+
+    /// What its function makes of a batch, and what it failed on.
+    fn apply(
+        &mut self,
+        batch: &RecordBatch,
+        partition: Option<u16>,
+    ) -> Result<(Option<RecordBatch>, Vec<Failed>), String> {
+        match &mut self.role {
+            Role::Input => Ok((Some(batch.clone()), Vec::new())),
+            Role::Function(function) => {
+                let applied =
+                    on_error::apply_with(function.as_mut(), batch, &self.blueprint.on_error)?;
+                Ok((Some(applied.batch), applied.failed))
+            }
+            Role::Grouped(groups) => {
+                groups.add(partition.unwrap_or(0), batch)?;
+                Ok((None, Vec::new()))
+            }
+            Role::Output { writer, .. } => {
+                writer.write(batch)?;
+                Ok((None, Vec::new()))
+            }
+        }
+    }
+
+    /// Routes a batch: to whom, into which partition, and in what form.
+    fn send(
+        &self,
+        batch: &RecordBatch,
+        sends: &mut Vec<Outgoing>,
+        counts: &mut Counts,
+    ) -> Result<(), String> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        match &self.blueprint.flow {
+            None => {
+                for next in &self.blueprint.downstream {
+                    self.send_to(next, batch, sends, counts)?;
+                }
+            }
+            Some(flow) => {
+                for (to, routed) in flow.route(batch)? {
+                    let next = self.blueprint.downstream.iter().find(|next| next.task == to);
+                    if let Some(next) = next {
+                        self.send_to(next, &routed, sends, counts)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn send_to(
+        &self,
+        next: &Next,
+        batch: &RecordBatch,
+        sends: &mut Vec<Outgoing>,
+        counts: &mut Counts,
+    ) -> Result<(), String> {
+        self.saw(Phase::Route, batch);
+        counts.rows_out += batch.num_rows() as u64;
+        let parts = match &next.grouping {
+            None => vec![(None, batch.clone())],
+            Some(grouping) => partition::split(batch, grouping.keys(), grouping.partitions())?
+                .into_iter()
+                .map(|(at, part)| (Some(at), part))
+                .collect(),
+        };
+        for (partition, part) in parts {
+            for from in (0..part.num_rows()).step_by(MESSAGE_ROWS_MAX) {
+                let rows = MESSAGE_ROWS_MAX.min(part.num_rows() - from);
+                let segments = self.encode(part.slice(from, rows))?;
+                let body = Body::Segments(segments);
+                sends.push(Outgoing { queue: self.queue_to(&next.task), partition, body });
+            }
+        }
+        Ok(())
+    }
+
+    fn encode(&self, batch: RecordBatch) -> Result<Segments, String> {
+        let segments = match self.encodes {
+            None => Segments::Batch(batch),
+            Some(compression) => {
+                let whole = Segments::Batch(batch);
+                let bytes = whole.encode(compression);
+                Segments::Encoded(bytes.map_err(|why| format!("a batch cannot travel: {why}"))?)
+            }
+        };
+        self.spy.saw(&self.place, Phase::Encode, None);
+        Ok(segments)
+    }
+
+    /// Records that failed go where the job says: dead letters, and routes for exceptions.
+    fn send_failed(
+        &self,
+        failed: &[Failed],
+        sends: &mut Vec<Outgoing>,
+        counts: &mut Counts,
+    ) -> Result<(), String> {
+        if failed.is_empty() {
+            return Ok(());
+        }
+        let letters = on_error::letters(self.blueprint.task(), failed)?;
+        let exceptions = self.blueprint.flow.as_ref().map(|flow| flow.exceptions());
+        let to = exceptions.into_iter().flatten();
+        for to in to.chain(self.blueprint.dead_letters.clone()) {
+            let next = Next { task: to, grouping: None };
+            self.send_to(&next, &letters, sends, counts)?;
+        }
+        Ok(())
+    }
+
+    /// Puts into a transaction what has to be remembered with it.
+    pub(crate) fn save(
+        &mut self,
+        is_durable: bool,
+        transaction: &mut Transaction,
+    ) -> Result<(), String> {
+        match &mut self.role {
+            Role::Input | Role::Function(_) => Ok(()),
+            Role::Grouped(groups) => groups.save(transaction),
+            Role::Output { writer, part } => {
+                if let Some(position) = writer.prepare(is_durable)? {
+                    transaction.puts.push((format!("part/{part}"), Some(position)));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The last transaction was committed.
+    pub(crate) fn committed(&mut self) -> Result<(), String> {
+        match &mut self.role {
+            Role::Output { writer, .. } => writer.committed(),
+            Role::Input | Role::Function(_) | Role::Grouped(_) => Ok(()),
+        }
+    }
+
+    /// Whether the groups of a partition are known here.
+    pub(crate) fn has_partition(&self, partition: u16) -> bool {
+        match &self.role {
+            Role::Grouped(groups) => groups.has(partition),
+            Role::Input | Role::Function(_) | Role::Output { .. } => true,
+        }
+    }
+
+    /// Takes in the groups of a partition as they were committed.
+    pub(crate) fn load(
+        &mut self,
+        partition: u16,
+        head: Option<Bytes>,
+        saved: &[(Key, Bytes)],
+    ) -> Result<(), String> {
+        match &mut self.role {
+            Role::Grouped(groups) => groups.load(partition, head, saved),
+            Role::Input | Role::Function(_) | Role::Output { .. } => Ok(()),
+        }
+    }
+
+    /// Under which key and which prefix the groups of a partition are kept.
+    pub(crate) fn state_keys(partition: u16) -> (Key, Key) {
+        grouped::keys(partition)
+    }
+
+    /// What all groups have come to.
+    pub(crate) fn emit_all(&mut self) -> Done {
+        self.emit(false)
+    }
+
+    /// What those groups have come to that changed since the last time.
+    pub(crate) fn emit_changed(&mut self) -> Done {
+        self.emit(true)
+    }
+
+    fn emit(&mut self, only_changed: bool) -> Done {
+        let (mut sends, mut counts) = (Vec::new(), Counts::default());
+        let emitted = match &mut self.role {
+            Role::Grouped(groups) => groups.emit(only_changed)?,
+            Role::Input | Role::Function(_) | Role::Output { .. } => Vec::new(),
+        };
+        for batch in emitted {
+            self.saw(Phase::ApplyFunction, &batch);
+            self.send(&batch, &mut sends, &mut counts)?;
+        }
+        Ok((sends, counts))
+    }
+
+    fn queue_to(&self, to: &str) -> QueueName {
+        let Place { job, task } = &self.place;
+        QueueName { job: job.clone(), task: to.to_owned(), from: task.clone() }
+    }
+
+    fn saw(&self, phase: Phase, batch: &RecordBatch) {
+        self.spy.saw(&self.place, phase, Some(batch));
+    }
+}

@@ -1,0 +1,134 @@
+//! The groups of a task, partition by partition, and how they are kept.
+//!
+//! A partition is kept as a row of small batches: what changed with each transaction, and now and
+//! then everything anew, when the changes have grown larger than the whole. Its head is a key that
+//! counts the saves. Every save expects the head that it knows, so one who computed with groups that
+//! another has changed meanwhile cannot commit.
+
+use std::collections::BTreeMap;
+
+use arrow::array::RecordBatch;
+use bytes::Bytes;
+use sardonyx_queue::{Compression, Key, Segments, Transaction};
+
+use crate::group::{Grouping, Groups};
+
+/// Fewer saved rows than this are not worth writing everything anew.
+const ANEW_ROWS_MIN: usize = 4096;
+
+pub(super) struct Grouped {
+    grouping: Grouping,
+    partitions: BTreeMap<u16, Partition>,
+}
+
+struct Partition {
+    groups: Groups,
+    head: Option<Bytes>,
+    n_saves: u64,
+    saved: Vec<Key>,
+    saved_rows: usize,
+    is_changed: bool,
+}
+
+impl Grouped {
+    pub(super) fn new(grouping: &Grouping) -> Grouped {
+        Grouped { grouping: grouping.clone(), partitions: BTreeMap::new() }
+    }
+
+    pub(super) fn has(&self, partition: u16) -> bool {
+        self.partitions.contains_key(&partition)
+    }
+
+    pub(super) fn load(
+        &mut self,
+        partition: u16,
+        head: Option<Bytes>,
+        saved: &[(Key, Bytes)],
+    ) -> Result<(), String> {
+        let mut loaded = self.fresh();
+        loaded.n_saves = number(head.as_ref());
+        loaded.head = head;
+        for (key, bytes) in saved {
+            let batch = Segments::Encoded(bytes.clone()).decode();
+            let batch = batch.map_err(|why| format!("saved groups are damaged: {why}"))?;
+            loaded.groups.load(&batch)?;
+            loaded.saved_rows += batch.num_rows();
+            loaded.saved.push(key.clone());
+        }
+        self.partitions.insert(partition, loaded);
+        Ok(())
+    }
+
+    pub(super) fn add(&mut self, partition: u16, batch: &RecordBatch) -> Result<(), String> {
+        let fresh = self.fresh();
+        let it = self.partitions.entry(partition).or_insert(fresh);
+        it.is_changed = true;
+        it.groups.add(batch)
+    }
+
+    fn fresh(&self) -> Partition {
+        Partition {
+            groups: self.grouping.groups(),
+            head: None,
+            n_saves: 0,
+            saved: Vec::new(),
+            saved_rows: 0,
+            is_changed: false,
+        }
+    }
+
+    pub(super) fn save(&mut self, transaction: &mut Transaction) -> Result<(), String> {
+        for (at, partition) in &mut self.partitions {
+            if std::mem::take(&mut partition.is_changed) {
+                partition.save(*at, transaction)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn emit(&mut self, only_changed: bool) -> Result<Vec<RecordBatch>, String> {
+        let mut emitted = Vec::new();
+        for partition in self.partitions.values_mut() {
+            emitted.extend(partition.groups.emit(only_changed)?);
+        }
+        Ok(emitted)
+    }
+}
+
+impl Partition {
+    fn save(&mut self, at: u16, transaction: &mut Transaction) -> Result<(), String> {
+        let Some(changed) = self.groups.changed()? else { return Ok(()) };
+        let (head, prefix) = keys(at);
+        let rows = self.saved_rows + changed.num_rows();
+        let is_anew = rows > ANEW_ROWS_MIN.max(2 * self.groups.len());
+        let batch = match is_anew {
+            true => {
+                self.saved_rows = 0;
+                transaction.puts.extend(self.saved.drain(..).map(|key| (key, None)));
+                self.groups.snapshot()?.unwrap_or(changed)
+            }
+            false => changed,
+        };
+        self.n_saves += 1;
+        let key = format!("{prefix}{:020}", self.n_saves);
+        let bytes = Segments::Batch(batch.clone()).encode(Compression::None);
+        let bytes = bytes.map_err(|why| format!("groups cannot be saved: {why}"))?;
+        self.saved_rows += batch.num_rows();
+        self.saved.push(key.clone());
+        let was = self.head.replace(Bytes::from(self.n_saves.to_string()));
+        transaction.expects.push((head.clone(), was));
+        transaction.puts.push((head, self.head.clone()));
+        transaction.puts.push((key, Some(bytes)));
+        Ok(())
+    }
+}
+
+/// The key that counts the saves of a partition, and the prefix of what was saved.
+pub(super) fn keys(partition: u16) -> (Key, Key) {
+    (format!("groups/{partition:05}"), format!("groups/{partition:05}/"))
+}
+
+fn number(head: Option<&Bytes>) -> u64 {
+    let text = head.and_then(|head| std::str::from_utf8(head).ok());
+    text.and_then(|text| text.parse().ok()).unwrap_or(0)
+}

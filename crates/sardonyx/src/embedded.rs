@@ -1,0 +1,176 @@
+//! A whole cluster in this process: a store, queues, one node with its peers.
+
+use std::{sync::Arc, time::Duration};
+
+use sardonyx_core::{Command, JobId, JobOutcome};
+use sardonyx_peer::{Client, Config, DataTasks, Driver, View, job::Job};
+use sardonyx_queue::Queues;
+use sardonyx_store::{Delivery, Start, Store, Subscription};
+use sardonyx_task::{
+    Registry,
+    meter::Meters,
+    pipeline::Engine,
+    pool::Pool,
+    spy::{NoSpy, Spy},
+};
+use tokio::sync::watch;
+
+/// How an embedded cluster is to be.
+#[derive(Clone)]
+pub struct Options {
+    /// How many virtual peers.
+    pub peers: usize,
+    /// Where messages are kept: `memory:`, `embedded:DIR`, …
+    pub queues: String,
+    /// Where the log is kept.
+    pub store: String,
+    /// How many compute threads; `None`: one for each core.
+    pub threads: Option<usize>,
+    /// What functions, inputs and outputs there are.
+    pub registry: Registry,
+    /// Who watches.
+    pub spy: Arc<dyn Spy>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            peers: 8,
+            queues: "memory:".into(),
+            store: "memory:".into(),
+            threads: None,
+            registry: Registry::built_in(),
+            spy: Arc::new(NoSpy),
+        }
+    }
+}
+
+/// How a job ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ended {
+    /// Completed or killed.
+    pub outcome: JobOutcome,
+    /// Why it was killed.
+    pub reason: Option<String>,
+}
+
+/// A cluster in this process. Dropped, it is cut off; [`Embedded::stop`] takes it down in order.
+pub struct Embedded {
+    store: Store,
+    driver: Driver,
+    engine: Engine,
+}
+
+impl Embedded {
+    /// Starts it. Returns when the node runs; peers may still be joining.
+    pub async fn start(options: Options) -> Result<Embedded, String> {
+        let text = |why: &dyn std::fmt::Display| why.to_string();
+        let queues = Queues::open(&options.queues).await.map_err(|why| text(&why))?;
+        let patience = sardonyx_store::Options { patience: Duration::from_secs(5) };
+        let store = Store::open(&options.store, patience).await.map_err(|why| text(&why))?;
+        let engine = Engine {
+            queues,
+            registry: Arc::new(options.registry),
+            pool: Pool::new(options.threads)?,
+            spy: options.spy,
+            meters: Meters::default(),
+        };
+        let tasks = DataTasks::new(engine.clone(), &store);
+        let config = Config { n_peers: options.peers.max(1), ..Config::new(Arc::new(tasks)) };
+        let driver = Driver::start(&store, config);
+        Ok(Embedded { store, driver, engine })
+    }
+
+    /// Submits a job under an id. Submitting one id twice runs the job once.
+    pub async fn submit(&self, job: &Job, id: &str) -> Result<Submitted, String> {
+        let id = JobId::new(id).map_err(|why| why.to_string())?;
+        // From before it is submitted on: the reason for which it is killed is behind that.
+        let log = self.store.subscribe(Start::Origin);
+        let mut client = Client::open(&self.store).await.map_err(|why| why.to_string())?;
+        let said = client.say(&job.submit(id.clone()).into()).await;
+        let said = said.map_err(|why| why.to_string())?;
+        if let Some(sardonyx_core::Outcome::Rejected(why)) = said.outcome {
+            return Err(format!("the job was rejected: {why}"));
+        }
+        Ok(Submitted { id, log, view: self.driver.view() })
+    }
+
+    /// Submits a job and waits for its end.
+    pub async fn run(&self, job: &Job, id: &str) -> Result<Ended, String> {
+        self.submit(job, id).await?.ended().await
+    }
+
+    /// What went through each task so far.
+    pub fn meters(&self) -> &Meters {
+        &self.engine.meters
+    }
+
+    /// The queues, to look into.
+    pub fn queues(&self) -> &Queues {
+        &self.engine.queues
+    }
+
+    /// What the node knows, as it changes.
+    pub fn view(&self) -> watch::Receiver<View> {
+        self.driver.view()
+    }
+
+    /// Stops the tasks, leaves the ring, closes the store.
+    pub async fn stop(mut self) -> Result<(), String> {
+        self.driver.stop();
+        let ended = self.driver.ended().await.map_err(|why| why.to_string());
+        let Embedded { store, driver, engine } = self;
+        drop((driver, engine));
+        store.close().await;
+        ended
+    }
+}
+
+/// A job that was submitted.
+pub struct Submitted {
+    id: JobId,
+    log: Subscription,
+    view: watch::Receiver<View>,
+}
+
+impl Submitted {
+    /// Returns when it has ended.
+    pub async fn ended(mut self) -> Result<Ended, String> {
+        let outcome = self.outcome().await?;
+        let reason = match outcome {
+            JobOutcome::Completed => None,
+            JobOutcome::Killed => self.reason().await,
+        };
+        Ok(Ended { outcome, reason })
+    }
+
+    async fn outcome(&mut self) -> Result<JobOutcome, String> {
+        loop {
+            let outcome = {
+                let view = self.view.borrow_and_update();
+                let collected = || view.replica.outcomes().find(|(id, _)| **id == self.id);
+                match view.replica.job(&self.id) {
+                    Some(job) => job.outcome(),
+                    None => collected().map(|(_, outcome)| outcome),
+                }
+            };
+            if let Some(outcome) = outcome {
+                return Ok(outcome);
+            }
+            self.view.changed().await.map_err(|_| "the node has stopped")?;
+        }
+    }
+
+    /// Why it was killed: the log says so, and somewhere before its end.
+    async fn reason(&mut self) -> Option<String> {
+        let patience = Duration::from_secs(3);
+        while let Ok(Ok(delivery)) = tokio::time::timeout(patience, self.log.next()).await {
+            if let Delivery::Entry { command: Ok(Command::KillJob(kill)), .. } = delivery
+                && kill.job == self.id
+            {
+                return Some(kill.reason);
+            }
+        }
+        None
+    }
+}
