@@ -1,6 +1,10 @@
 //! Functions: a batch of segments in, a batch of segments out.
 
+use std::sync::Arc;
+
 use arrow::array::RecordBatch;
+
+use crate::Registry;
 
 /// What a task does to segments.
 pub trait Function: Send {
@@ -15,5 +19,51 @@ pub trait Function: Send {
     /// dropped: segments go on as they came.
     fn is_bulk(&self) -> bool {
         false
+    }
+}
+
+/// Adds the functions that come with Sardonyx.
+pub(crate) fn register(registry: &mut Registry) {
+    registry.function("pass", &[], |_| Ok(Box::new(Pass)));
+}
+
+/// `pass`: segments go on as they came.
+pub(crate) struct Pass;
+
+impl Function for Pass {
+    fn apply(&mut self, batch: &RecordBatch) -> Result<RecordBatch, String> {
+        Ok(batch.clone())
+    }
+}
+
+/// A user's function of batches.
+pub(crate) struct OfBatches<F>(pub(crate) Arc<F>);
+
+impl<F> Function for OfBatches<F>
+where
+    F: Fn(&RecordBatch) -> Result<RecordBatch, String> + Send + Sync,
+{
+    fn apply(&mut self, batch: &RecordBatch) -> Result<RecordBatch, String> {
+        (self.0)(batch)
+    }
+}
+
+/// A user's function with effects.
+pub(crate) struct Bulk<F>(pub(crate) Arc<F>);
+
+impl<F> Function for Bulk<F>
+where
+    F: Fn(&RecordBatch) -> Result<(), String> + Send + Sync,
+{
+    fn apply(&mut self, batch: &RecordBatch) -> Result<RecordBatch, String> {
+        // The question for columns has no rows, and must have no effects.
+        if batch.num_rows() > 0 {
+            (self.0)(batch)?;
+        }
+        Ok(batch.clone())
+    }
+
+    fn is_bulk(&self) -> bool {
+        true
     }
 }

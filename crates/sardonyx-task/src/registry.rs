@@ -1,0 +1,380 @@
+//! What job files can name: functions, aggregates, predicates, inputs and outputs.
+//!
+//! A node starts with [`Registry::built_in`] and adds its own; each entry makes a thing from the
+//! [`Terms`] of a task, and says which keys it reads, so that a slip in a job file is found before
+//! the job runs.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use arrow::array::{BooleanArray, RecordBatch};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{Function, Input, Output, Terms, function, nearest, record};
+
+/// The keys that every task may have, whatever it runs.
+pub const TASK_KEYS: &[&str] = &[
+    "type",
+    "fn",
+    "plugin",
+    "params",
+    "batch-size",
+    "batch-timeout",
+    "max-peers",
+    "min-peers",
+    "percentage",
+    "consumption",
+    "group-by",
+    "on-error",
+    "dead-letters",
+];
+
+/// What a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It has an `fn`.
+    Function,
+    /// It has a `plugin` that reads.
+    Input,
+    /// It has a `plugin` that writes.
+    Output,
+}
+
+/// Says of every row whether something holds; null is no.
+pub type Predicate = Arc<dyn Fn(&RecordBatch) -> Result<BooleanArray, String> + Send + Sync>;
+
+type Make<T> = dyn Fn(&Terms) -> Result<T, String> + Send + Sync;
+
+struct Entry<T> {
+    keys: Vec<String>,
+    make: Arc<Make<T>>,
+}
+
+impl<T> Clone for Entry<T> {
+    fn clone(&self) -> Entry<T> {
+        Entry { keys: self.keys.clone(), make: self.make.clone() }
+    }
+}
+
+type Entries<T> = BTreeMap<String, Entry<T>>;
+
+/// Everything that can be named. Cloning is cheap enough to do once for each task.
+#[derive(Clone, Default)]
+pub struct Registry {
+    functions: Entries<Box<dyn Function>>,
+    predicates: BTreeMap<String, Predicate>,
+    inputs: Entries<Arc<dyn Input>>,
+    outputs: Entries<Arc<dyn Output>>,
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry")
+            .field("functions", &self.functions.keys())
+            .field("predicates", &self.predicates.keys())
+            .field("inputs", &self.inputs.keys())
+            .field("outputs", &self.outputs.keys())
+            .finish()
+    }
+}
+
+/// Adding. A name that is there already is replaced, so that a node may bring its own `lower`.
+impl Registry {
+    /// What comes with Sardonyx.
+    pub fn built_in() -> Registry {
+        let mut registry = Registry::default();
+        function::register(&mut registry);
+        registry
+    }
+
+    /// A function, made for each peer that runs it. `keys` are those of the task that `make` reads,
+    /// beside [`TASK_KEYS`].
+    pub fn function(
+        &mut self,
+        name: &str,
+        keys: &[&str],
+        make: impl Fn(&Terms) -> Result<Box<dyn Function>, String> + Send + Sync + 'static,
+    ) -> &mut Registry {
+        insert(&mut self.functions, name, keys, make);
+        self
+    }
+
+    /// A function of one record: any serde type in; none, one or many out.
+    pub fn record<In, Out, Many, F>(&mut self, name: &str, function: F) -> &mut Registry
+    where
+        In: DeserializeOwned + 'static,
+        Out: Serialize + DeserializeOwned + 'static,
+        Many: IntoIterator<Item = Out> + 'static,
+        F: Fn(In) -> Many + Send + Sync + 'static,
+    {
+        self.try_record(name, move |record| Ok(function(record)))
+    }
+
+    /// The same, for a function that can fail on a record: `on-error` says what then happens.
+    pub fn try_record<In, Out, Many, F>(&mut self, name: &str, function: F) -> &mut Registry
+    where
+        In: DeserializeOwned + 'static,
+        Out: Serialize + DeserializeOwned + 'static,
+        Many: IntoIterator<Item = Out> + 'static,
+        F: Fn(In) -> Result<Many, String> + Send + Sync + 'static,
+    {
+        let function = Arc::new(function);
+        self.function(name, &[], move |_| {
+            let function = function.clone();
+            Ok(Box::new(record::EachRecord::new(move |record| function(record))))
+        })
+    }
+
+    /// A function of batches without state.
+    pub fn batch(
+        &mut self,
+        name: &str,
+        function: impl Fn(&RecordBatch) -> Result<RecordBatch, String> + Send + Sync + 'static,
+    ) -> &mut Registry {
+        let function = Arc::new(function);
+        self.function(name, &[], move |_| Ok(Box::new(function::OfBatches(function.clone()))))
+    }
+
+    /// A function with effects of its own: it sees each batch once and whole, and segments go on as
+    /// they came.
+    pub fn bulk(
+        &mut self,
+        name: &str,
+        function: impl Fn(&RecordBatch) -> Result<(), String> + Send + Sync + 'static,
+    ) -> &mut Registry {
+        let function = Arc::new(function);
+        self.function(name, &[], move |_| Ok(Box::new(function::Bulk(function.clone()))))
+    }
+
+    /// A question about one record, for flow conditions.
+    pub fn predicate<In: DeserializeOwned + 'static>(
+        &mut self,
+        name: &str,
+        test: impl Fn(&In) -> bool + Send + Sync + 'static,
+    ) -> &mut Registry {
+        self.batch_predicate(name, move |batch| record::predicate(&test, batch))
+    }
+
+    /// A question about all rows of a batch at once, for flow conditions.
+    pub fn batch_predicate(
+        &mut self,
+        name: &str,
+        test: impl Fn(&RecordBatch) -> Result<BooleanArray, String> + Send + Sync + 'static,
+    ) -> &mut Registry {
+        self.predicates.insert(name.into(), Arc::new(test));
+        self
+    }
+
+    /// A source of segments, made once for each node and task.
+    pub fn input(
+        &mut self,
+        name: &str,
+        keys: &[&str],
+        make: impl Fn(&Terms) -> Result<Arc<dyn Input>, String> + Send + Sync + 'static,
+    ) -> &mut Registry {
+        insert(&mut self.inputs, name, keys, make);
+        self
+    }
+
+    /// A destination of segments, made once for each node and task.
+    pub fn output(
+        &mut self,
+        name: &str,
+        keys: &[&str],
+        make: impl Fn(&Terms) -> Result<Arc<dyn Output>, String> + Send + Sync + 'static,
+    ) -> &mut Registry {
+        insert(&mut self.outputs, name, keys, make);
+        self
+    }
+}
+
+/// Making. An error says what to write instead.
+impl Registry {
+    /// The function that `fn` names, for one peer.
+    pub fn make_function(&self, terms: &Terms) -> Result<Box<dyn Function>, String> {
+        make(&self.functions, "fn", "function", terms)
+    }
+
+    /// The input that `plugin` names.
+    pub fn make_input(&self, terms: &Terms) -> Result<Arc<dyn Input>, String> {
+        make(&self.inputs, "plugin", "input", terms)
+    }
+
+    /// The output that `plugin` names.
+    pub fn make_output(&self, terms: &Terms) -> Result<Arc<dyn Output>, String> {
+        make(&self.outputs, "plugin", "output", terms)
+    }
+
+    /// The predicate of that name.
+    pub fn make_predicate(&self, name: &str) -> Result<Predicate, String> {
+        self.predicates.get(name).cloned().ok_or_else(|| {
+            let hint = nearest::hint(name, self.predicates.keys().map(String::as_str));
+            format!("there is no predicate {name:?}; {hint}")
+        })
+    }
+}
+
+/// Asking before a job runs.
+impl Registry {
+    /// Whether a task of this kind that runs `name` may have this key. Of an unknown name, which is
+    /// complained about anyway, everything is believed.
+    pub fn knows_key(&self, kind: Kind, name: &str, key: &str) -> bool {
+        TASK_KEYS.contains(&key)
+            || self.keys(kind, name).is_none_or(|keys| keys.iter().any(|it| it == key))
+    }
+
+    /// The keys that `name` reads beside [`TASK_KEYS`].
+    pub fn keys(&self, kind: Kind, name: &str) -> Option<&[String]> {
+        match kind {
+            Kind::Function => self.functions.get(name).map(|entry| &entry.keys[..]),
+            Kind::Input => self.inputs.get(name).map(|entry| &entry.keys[..]),
+            Kind::Output => self.outputs.get(name).map(|entry| &entry.keys[..]),
+        }
+    }
+
+    /// The names of one kind, in order.
+    pub fn names(&self, kind: Kind) -> Vec<&str> {
+        match kind {
+            Kind::Function => self.functions.keys().map(String::as_str).collect(),
+            Kind::Input => self.inputs.keys().map(String::as_str).collect(),
+            Kind::Output => self.outputs.keys().map(String::as_str).collect(),
+        }
+    }
+
+    /// What is wrong with these terms: an unknown name or key, or what the thing itself says when it
+    /// is made. Making has no effects.
+    pub fn complain(&self, kind: Kind, terms: &Terms) -> Option<String> {
+        let (key, made) = match kind {
+            Kind::Function => ("fn", self.make_function(terms).map(drop)),
+            Kind::Input => ("plugin", self.make_input(terms).map(drop)),
+            Kind::Output => ("plugin", self.make_output(terms).map(drop)),
+        };
+        let unknown = || {
+            let name = terms.text(key).ok()??;
+            let own = self.keys(kind, name)?;
+            let slip = terms.keys.keys().find(|key| !self.knows_key(kind, name, key))?;
+            let known = own.iter().map(String::as_str).chain(TASK_KEYS.iter().copied());
+            Some(format!("{name} has no key {slip}; {}", nearest::hint(slip, known)))
+        };
+        made.err().or_else(unknown)
+    }
+}
+
+fn insert<T>(
+    entries: &mut Entries<T>,
+    name: &str,
+    keys: &[&str],
+    make: impl Fn(&Terms) -> Result<T, String> + Send + Sync + 'static,
+) {
+    let keys = keys.iter().map(|key| (*key).to_owned()).collect();
+    entries.insert(name.into(), Entry { keys, make: Arc::new(make) });
+}
+
+fn make<T>(entries: &Entries<T>, key: &str, what: &str, terms: &Terms) -> Result<T, String> {
+    let name = terms.text(key)?;
+    let name = name.ok_or_else(|| format!("needs {key}: write which {what}"))?;
+    let Some(entry) = entries.get(name) else {
+        let hint = nearest::hint(name, entries.keys().map(String::as_str));
+        return Err(format!("there is no {what} {name:?}; {hint}"));
+    };
+    (entry.make)(terms).map_err(|why| format!("{name}: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Int64Array, StringArray};
+    use serde::Deserialize;
+    use serde_json::json;
+
+    use super::*;
+
+    fn terms(entry: serde_json::Value) -> Terms {
+        Terms::new("j", "t", &entry)
+    }
+
+    #[derive(Serialize, Deserialize)]
+    struct Line {
+        line: String,
+    }
+
+    #[derive(Serialize, Deserialize)]
+    struct Long {
+        line: String,
+        length: i64,
+    }
+
+    fn lines(lines: &[&str]) -> RecordBatch {
+        let lines = StringArray::from(lines.to_vec());
+        RecordBatch::try_from_iter([("line", Arc::new(lines) as _)]).unwrap()
+    }
+
+    #[test]
+    fn a_slip_in_a_name_is_recognised() {
+        let registry = Registry::built_in();
+        let why = registry.make_function(&terms(json!({"fn": "pas"}))).err().unwrap();
+        assert_eq!(why, "there is no function \"pas\"; did you mean pass?");
+        let why = registry.make_function(&terms(json!({}))).err().unwrap();
+        assert_eq!(why, "needs fn: write which function");
+    }
+
+    #[test]
+    fn a_slip_in_a_key_is_recognised() {
+        let mut registry = Registry::default();
+        registry.function("f", &["column"], |_| Ok(Box::new(function::Pass)));
+        let complain = |entry| registry.complain(Kind::Function, &terms(entry));
+        assert_eq!(complain(json!({"fn": "f", "column": "a", "batch-size": 3})), None);
+        let why = complain(json!({"fn": "f", "colum": "a"})).unwrap();
+        assert_eq!(why, "f has no key colum; did you mean column?");
+    }
+
+    #[test]
+    fn a_function_of_records_gives_none_one_or_many() {
+        let mut registry = Registry::default();
+        registry.record("repeat", |it: Line| {
+            let length = it.line.len() as i64;
+            (0..length).map(move |_| Long { line: it.line.clone(), length }).collect::<Vec<_>>()
+        });
+        let mut function = registry.make_function(&terms(json!({"fn": "repeat"}))).unwrap();
+        let out = function.apply(&lines(&["", "a", "bb"])).unwrap();
+        assert_eq!(out.num_rows(), 3);
+        let lengths = out.column_by_name("length").unwrap();
+        assert_eq!(lengths.as_ref(), &Int64Array::from(vec![1, 2, 2]));
+        let none = function.apply(&lines(&[])).unwrap();
+        assert_eq!(none.schema(), out.schema(), "columns are known before there is data");
+    }
+
+    #[test]
+    fn a_function_of_records_can_fail_and_can_be_misfed() {
+        let mut registry = Registry::default();
+        registry.try_record("number", |it: Line| match it.line.parse() {
+            Ok(length) => Ok(Some(Long { line: it.line, length })),
+            Err(_) => Err(format!("{:?} is no number", it.line)),
+        });
+        let mut function = registry.make_function(&terms(json!({"fn": "number"}))).unwrap();
+        assert_eq!(function.apply(&lines(&["7"])).unwrap().num_rows(), 1);
+        assert_eq!(function.apply(&lines(&["x"])).unwrap_err(), "\"x\" is no number");
+        let other = RecordBatch::try_from_iter([("n", Arc::new(Int64Array::from(vec![1])) as _)]);
+        let why = function.apply(&other.unwrap()).unwrap_err();
+        assert!(why.contains("line") && why.contains("its columns are [\"n\"]"), "{why}");
+    }
+
+    #[test]
+    fn results_without_a_fixed_shape_are_learned_from_the_first() {
+        let mut registry = Registry::default();
+        registry.record("tag", |it: Line| [json!({"tag": it.line, "n": 1})]);
+        let mut function = registry.make_function(&terms(json!({"fn": "tag"}))).unwrap();
+        let out = function.apply(&lines(&["a"])).unwrap();
+        assert_eq!(out.schema().field_with_name("tag").unwrap().name(), "tag");
+        assert_eq!(function.apply(&lines(&["b"])).unwrap().schema(), out.schema());
+    }
+
+    #[test]
+    fn predicates_are_found_by_name() {
+        let mut registry = Registry::default();
+        registry.predicate("is-long", |it: &Line| it.line.len() > 2);
+        let test = registry.make_predicate("is-long").unwrap();
+        let holds = test(&lines(&["a", "abc"])).unwrap();
+        assert_eq!(holds, BooleanArray::from(vec![false, true]));
+        let why = registry.make_predicate("is-lon").err().unwrap();
+        assert_eq!(why, "there is no predicate \"is-lon\"; did you mean is-long?");
+    }
+}
