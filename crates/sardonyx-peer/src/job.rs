@@ -7,6 +7,7 @@
 
 mod check;
 mod graph;
+mod names;
 mod read;
 
 use std::{collections::BTreeMap, fmt, time::Duration};
@@ -16,6 +17,8 @@ use sardonyx_core::{
     command::{JobText, SubmitJob},
 };
 use serde_json::Value;
+
+pub use names::RegisteredNames;
 
 /// The longest job file. The log takes a little more, but whoever reads it as well must move.
 pub const JOB_BYTES_MAX: usize = 1 << 20;
@@ -70,7 +73,12 @@ pub trait Names {
     fn complain(&self, kind: Kind, name: &str, keys: &BTreeMap<&str, &Value>) -> Option<String>;
 
     /// Whether a key that is not common to all tasks belongs to this function or plugin.
-    fn knows_key(&self, name: &str, key: &str) -> bool;
+    fn knows_key(&self, kind: Kind, name: &str, key: &str) -> bool;
+
+    /// What is wrong with a job whose parts are right by themselves, each with its place.
+    fn complain_about(&self, _: &Value, _: &[TaskId]) -> Vec<Complaint> {
+        Vec::new()
+    }
 }
 
 /// What kind of task a name is for.
@@ -103,12 +111,12 @@ impl Names for AnyNames {
         None
     }
 
-    fn knows_key(&self, _: &str, _: &str) -> bool {
+    fn knows_key(&self, _: Kind, _: &str, _: &str) -> bool {
         true
     }
 }
 
-/// What this build can run: tasks that wait.
+/// Tasks that wait, and no others.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BuiltIn;
 
@@ -127,7 +135,7 @@ impl Names for BuiltIn {
         }
     }
 
-    fn knows_key(&self, name: &str, key: &str) -> bool {
+    fn knows_key(&self, _: Kind, name: &str, key: &str) -> bool {
         name != "wait" || matches!(key, "for" | "cell")
     }
 }

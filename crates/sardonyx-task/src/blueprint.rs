@@ -2,18 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Registry, Terms, flow::Flow, group::Grouping, on_error::OnError};
-
-/// What kind of task it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// Reads from outside.
-    Input,
-    /// Makes segments of segments.
-    Function,
-    /// Writes to the outside.
-    Output,
-}
+use crate::{Registry, Terms, flow::Flow, group::Grouping, on_error::OnError, registry::Kind};
 
 /// A task downstream.
 #[derive(Clone, Debug)]

@@ -25,6 +25,12 @@ pub trait Input: Send + Sync {
     fn is_endless(&self) -> bool {
         false
     }
+
+    /// Whether a few rows may be read before a job runs, to see whether its functions know what to
+    /// do with them. Not so for sources from which reading takes something away.
+    fn can_be_tried(&self) -> bool {
+        false
+    }
 }
 
 /// How the work is cut.

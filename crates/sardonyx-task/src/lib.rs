@@ -6,15 +6,23 @@
 //!
 //! Not here: which peer runs what (that is the cluster's), and how messages are kept (the queues').
 
+mod blueprint;
 pub mod function;
 pub mod input;
+pub mod kit;
+pub mod meter;
 mod nearest;
 pub mod output;
 pub mod partition;
+pub mod pipeline;
+pub mod pool;
 pub mod record;
 pub mod registry;
+pub mod spy;
 mod terms;
+mod worker;
 
+pub use blueprint::Blueprint;
 pub use function::Function;
 pub use input::Input;
 pub use output::Output;

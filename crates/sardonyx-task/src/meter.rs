@@ -1,7 +1,7 @@
 //! How much went through each task, for progress bars and dashboards.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -36,29 +36,43 @@ pub struct Reading {
     pub commits: u64,
 }
 
+/// How many jobs that are over still have their meters, for those who look at the end.
+pub const OVER_MAX: usize = 16;
+
 /// The meters of a node.
 #[derive(Clone, Debug, Default)]
 pub struct Meters {
-    all: Arc<Mutex<BTreeMap<Place, Arc<Meter>>>>,
+    all: Arc<Mutex<All>>,
+}
+
+#[derive(Debug, Default)]
+struct All {
+    meters: BTreeMap<Place, Arc<Meter>>,
+    over: VecDeque<String>,
 }
 
 impl Meters {
     /// The meter of a task.
     pub fn of(&self, place: &Place) -> Arc<Meter> {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(all.entry(place.clone()).or_default())
+        Arc::clone(all.meters.entry(place.clone()).or_default())
     }
 
     /// All of them, as they are now.
     pub fn read(&self) -> BTreeMap<Place, Reading> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().map(|(place, meter)| (place.clone(), meter.read())).collect()
+        all.meters.iter().map(|(place, meter)| (place.clone(), meter.read())).collect()
     }
 
-    /// A job is over: its meters are no longer needed.
+    /// A job is over: its meters go, once a few more are.
     pub fn forget(&self, job: &str) {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|place, _| place.job != job);
+        all.over.push_back(job.to_owned());
+        if all.over.len() > OVER_MAX
+            && let Some(oldest) = all.over.pop_front()
+        {
+            all.meters.retain(|place, _| place.job != oldest);
+        }
     }
 }
 

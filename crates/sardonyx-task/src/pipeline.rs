@@ -33,9 +33,10 @@ use tokio::{
 use self::split::Notes;
 use crate::{
     Registry,
-    blueprint::{Blueprint, Kind},
+    blueprint::Blueprint,
     meter::Meters,
     pool::{Desk, Panicked, Pool},
+    registry::Kind,
     spy::{Phase, Spy},
 };
 
@@ -256,7 +257,7 @@ impl Task {
         if self.order.blueprint.kind != Kind::Input {
             return Ok(None);
         }
-        let made = self.engine.registry.input(&self.order.blueprint.terms);
+        let made = self.engine.registry.make_input(&self.order.blueprint.terms);
         made.map(Some).map_err(End::Failed)
     }
 

@@ -16,10 +16,11 @@ use sardonyx_queue::{
 use self::grouped::Grouped;
 use crate::{
     Function, Registry,
-    blueprint::{Blueprint, Kind, Next},
+    blueprint::{Blueprint, Next},
     on_error::{self, Failed},
     output::Writer,
     partition,
+    registry::Kind,
     spy::{Phase, Spy},
 };
 
@@ -76,9 +77,9 @@ impl Worker {
         let role = match (blueprint.kind, &blueprint.grouping) {
             (Kind::Input, _) => Role::Input,
             (Kind::Function, Some(grouping)) => Role::Grouped(Grouped::new(grouping)),
-            (Kind::Function, None) => Role::Function(registry.function(terms)?),
+            (Kind::Function, None) => Role::Function(registry.make_function(terms)?),
             (Kind::Output, _) => {
-                let writer = registry.output(terms)?.open(part)?;
+                let writer = registry.make_output(terms)?.open(part)?;
                 Role::Output { writer, part: part.to_owned() }
             }
         };

@@ -14,6 +14,7 @@ mod bench_replica;
 mod bench_schedule;
 mod bench_store;
 mod bench_store_limits;
+mod check;
 mod cluster;
 mod completions;
 mod diff;
@@ -21,6 +22,8 @@ mod failure;
 mod gc;
 mod ids;
 mod ids_serve;
+mod job_file;
+mod job_schema;
 mod jobs;
 mod kill;
 mod log;
@@ -31,6 +34,8 @@ mod mesh_start;
 mod peers;
 mod replay;
 mod replica;
+mod run;
+mod run_spy;
 mod start;
 mod start_events;
 mod start_number;
@@ -52,6 +57,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Subcommands {
+    Run(run::Run),
+    Check(check::Check),
     Start(start::Start),
     Peers(peers::Peers),
     Submit(submit::Submit),
@@ -72,6 +79,8 @@ enum Subcommands {
 /// Runs the program with the arguments of this process.
 pub(crate) fn run() -> ExitCode {
     let result = match Cli::parse().command {
+        Subcommands::Run(it) => it.run(),
+        Subcommands::Check(it) => it.run(),
         Subcommands::Start(it) => it.run(),
         Subcommands::Peers(it) => it.run(),
         Subcommands::Submit(it) => it.run(),

@@ -23,6 +23,6 @@ pub use sardonyx_core::JobOutcome;
 pub use sardonyx_peer::job;
 pub use sardonyx_queue::{Place, Queues};
 pub use sardonyx_task::{
-    Function, Input, Output, Registry, Terms, input, meter, output,
+    Function, Input, Output, Registry, Terms, input, kit, meter, output, registry,
     spy::{NoSpy, Phase, Spy},
 };

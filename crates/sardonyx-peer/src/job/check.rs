@@ -33,6 +33,11 @@ const TASK_KEYS: &[&str] = &[
     "percentage",
     "consumption",
     "group-by",
+    "partitions",
+    "trigger",
+    "compression",
+    "on-error",
+    "dead-letters",
 ];
 
 /// The tasks of `job` in topological order, or everything that is wrong with it.
@@ -90,6 +95,8 @@ impl Checker<'_> {
             if let Err(why) = terms.and_then(|terms| terms.check()) {
                 self.complain("", why);
             }
+            let job = Value::Object(job.clone());
+            self.complaints.extend(self.names.complain_about(&job, &order));
         }
         order
     }
@@ -223,7 +230,10 @@ impl Checker<'_> {
         };
         let name = self.name(place, kind, entry);
         let names = self.names;
-        self.keys(place, entry, TASK_KEYS, |key| name.is_none_or(|it| names.knows_key(it, key)));
+        let knows = |kind, name: &str, key: &str| names.knows_key(kind, name, key);
+        self.keys(place, entry, TASK_KEYS, |key| {
+            kind.zip(name).is_none_or(|(kind, name)| knows(kind, name, key))
+        });
         if let (Some(kind), Some(name)) = (kind, name) {
             let keys = entry.iter().map(|(key, value)| (key.as_str(), value)).collect();
             if let Some(why) = names.complain(kind, name, &keys) {
@@ -244,10 +254,12 @@ impl Checker<'_> {
             self.complain(at("min-peers"), format!("{min} is above max-peers, which is {max}"));
         }
         self.percentage(&at("percentage"), entry.get("percentage"));
-        if let Some(value) = entry.get("batch-timeout")
-            && let Err(why) = value.as_str().ok_or("write \"500ms\"".into()).and_then(duration)
-        {
-            self.complain(at("batch-timeout"), why);
+        for key in ["batch-timeout", "trigger"] {
+            if let Some(value) = entry.get(key)
+                && let Err(why) = value.as_str().ok_or("write \"500ms\"".into()).and_then(duration)
+            {
+                self.complain(at(key), why);
+            }
         }
         if let Some(value) = entry.get("consumption")
             && !matches!(value.as_str(), Some("concurrent" | "sequential"))

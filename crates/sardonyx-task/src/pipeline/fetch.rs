@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use super::{End, Never, Task, compute::Item};
-use crate::{blueprint::Kind, spy::Phase};
+use crate::{registry::Kind, spy::Phase};
 
 /// How many messages are asked for at once.
 const RECEIVE_MAX: usize = 16;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use sardonyx_queue::{Body, Outgoing, Refused, Session, Transaction};
 
 use super::{End, Task};
-use crate::{blueprint::Kind, spy::Phase};
+use crate::{registry::Kind, spy::Phase};
 
 const SEALED: &str = "sealed";
 
@@ -65,7 +65,7 @@ impl Task {
         let parts = session.scan("part/").await?;
         let name = |key: String| key.strip_prefix("part/").unwrap_or(&key).to_owned();
         let parts: Vec<_> = parts.into_iter().map(|(key, value)| (name(key), value)).collect();
-        let output = self.engine.registry.output(&self.order.blueprint.terms);
+        let output = self.engine.registry.make_output(&self.order.blueprint.terms);
         let output = output.map_err(End::Failed)?;
         self.desk.run(move || output.finish(&parts)).await?.map_err(End::Failed)
     }

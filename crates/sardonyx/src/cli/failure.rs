@@ -11,6 +11,8 @@ pub(crate) enum Failure {
     World(String),
     /// Two nodes disagree about the cluster: exit code 3, and a person has to look.
     Diverged(String),
+    /// Somebody stopped it: exit code 130, as a shell would say.
+    Interrupted(String),
     /// Whoever read our output has gone away, which is how `head` ends a pipe: no failure at all.
     ReaderGone,
 }
@@ -29,6 +31,7 @@ impl Failure {
             Failure::Input(why) => (why, 2),
             Failure::World(why) => (why, 1),
             Failure::Diverged(why) => (why, 3),
+            Failure::Interrupted(why) => (why, 130),
             Failure::ReaderGone => return ExitCode::SUCCESS,
         };
         eprintln!("sardonyx: {why}");

@@ -1,21 +1,23 @@
 //! `sardonyx submit`: a job file, checked whole and appended.
 
 use std::{
-    io::{self, Read as _, Write},
+    io::{self, Write},
     path::PathBuf,
 };
 
 use clap::Args;
-use sardonyx_core::JobId;
-use sardonyx_peer::{
-    Client,
-    job::{AnyNames, BuiltIn, Job, Language, Names},
+use sardonyx::{
+    Registry,
+    job::{AnyNames, Names, RegisteredNames},
 };
+use sardonyx_core::JobId;
+use sardonyx_peer::Client;
 use serde_json::json;
 
 use super::{
     Failure,
     cluster::{At, say},
+    job_file,
 };
 
 /// Check a job file and submit it.
@@ -63,13 +65,10 @@ pub(crate) struct Submit {
 
 impl Submit {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let (text, language) = self.read()?;
-        let names: &dyn Names = if self.any_names { &AnyNames } else { &BuiltIn };
-        let job = Job::read(&text, language, names).map_err(|complaints| {
-            let lines: Vec<_> = complaints.iter().map(|it| format!("\n  {it}")).collect();
-            let file = self.job.display();
-            Failure::input(format!("{file} cannot be submitted:{}", lines.concat()))
-        })?;
+        let (text, language) = job_file::text(&self.job)?;
+        let registered = RegisteredNames::new(Registry::built_in());
+        let names: &dyn Names = if self.any_names { &AnyNames } else { &registered };
+        let job = job_file::check(&self.job, &text, language, names)?;
         if self.check {
             let tasks: Vec<_> = job.tasks().iter().map(|task| task.as_str()).collect();
             let mut out = io::stdout().lock();
@@ -90,18 +89,5 @@ impl Submit {
             let what = id.to_string();
             say(&mut client, &job.submit(id).into(), &what, self.json).await
         })
-    }
-
-    fn read(&self) -> Result<(String, Language), Failure> {
-        let name = self.job.to_string_lossy();
-        if name == "-" {
-            let mut text = String::new();
-            io::stdin().lock().read_to_string(&mut text)?;
-            let is_json = text.trim_start().starts_with('{');
-            return Ok((text, if is_json { Language::Json } else { Language::Toml }));
-        }
-        let read = std::fs::read_to_string(&self.job);
-        let text = read.map_err(|why| Failure::input(format!("{name}: {why}")))?;
-        Ok((text, Language::of(&name)))
     }
 }
