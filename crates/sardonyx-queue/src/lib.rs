@@ -22,10 +22,25 @@
 //!
 //! Not here: what a message means, when a task ends, who should work.
 
+mod backend;
+#[allow(dead_code, reason = "the journal of the embedded queues reads the rest")]
+mod ledger;
+mod limits;
+#[allow(dead_code, reason = "the journal of the embedded queues reads the rest")]
+mod local;
+mod location;
+mod memory;
 mod message;
+mod queues;
 mod session;
 mod transaction;
 
+pub use limits::{
+    KEY_BYTES_MAX, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, QUEUE_BYTES_MAX, QUEUE_MESSAGES_MAX,
+    RECEIVE_BYTES_MAX, TRANSACTION_BYTES_MAX, TRANSACTION_PARTS_MAX, VALUE_BYTES_MAX,
+};
+pub use location::OpenError;
 pub use message::{Body, Compression, Delivery, Depth, MessageId, QueueName, Receipt, Segments};
+pub use queues::{Queues, Session};
 pub use session::{Owner, Place, Roster};
 pub use transaction::{Key, Outgoing, Refused, Transaction};

@@ -50,6 +50,9 @@ pub enum Refused {
     /// It may have been committed or not: the connection ended before the answer. A new session
     /// shows which.
     Unknown(String),
+    /// It can never be committed as it is: something in it is larger than a limit, which this names.
+    /// Make it smaller.
+    TooLarge(String),
 }
 
 impl fmt::Display for Refused {
@@ -59,6 +62,7 @@ impl fmt::Display for Refused {
             Refused::Changed(key) => write!(f, "{key} has another value by now"),
             Refused::Unavailable(why) => write!(f, "the queues cannot be reached: {why}"),
             Refused::Unknown(why) => write!(f, "the queues did not answer: {why}"),
+            Refused::TooLarge(why) => write!(f, "too large: {why}"),
         }
     }
 }
