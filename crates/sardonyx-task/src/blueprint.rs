@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{Registry, Terms, flow::Flow, group::Grouping, on_error::OnError, registry::Kind};
 
 /// A task downstream.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Next {
     /// Its name.
     pub task: String,
@@ -14,7 +14,7 @@ pub struct Next {
 }
 
 /// How a task is to be run.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Blueprint {
     /// What the job file says about it.
     pub terms: Terms,
@@ -92,7 +92,7 @@ fn grouping(terms: &Terms, registry: &Registry) -> Result<Option<Grouping>, Stri
 }
 
 /// The edges of a job, in the order of its workflow.
-pub fn edges(job: &Value) -> Vec<(String, String)> {
+pub(crate) fn edges(job: &Value) -> Vec<(String, String)> {
     let list = job["workflow"].as_array().map(Vec::as_slice).unwrap_or_default();
     let text = |value: &Value| value.as_str().map(str::to_owned);
     list.iter().filter_map(|edge| Some((text(&edge[0])?, text(&edge[1])?))).collect()

@@ -24,7 +24,7 @@ mod split;
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use sardonyx_queue::{Owner, Place, QueueName, Queues, Refused, Roster, Session};
+use sardonyx_queue::{Owner, Place, QueueName, Queues, Refused, Roster};
 use tokio::{
     sync::{Notify, Semaphore, mpsc, watch},
     task::JoinHandle,
@@ -142,7 +142,13 @@ pub(crate) enum End {
 
 impl From<Refused> for End {
     fn from(refused: Refused) -> End {
-        End::Refused(refused)
+        match refused {
+            Refused::TooLarge(why) => End::Failed(why),
+            Refused::Lost
+            | Refused::Changed(_)
+            | Refused::Unavailable(_)
+            | Refused::Unknown(_) => End::Refused(refused),
+        }
     }
 }
 

@@ -26,7 +26,7 @@ const RECEIVE_MAX: usize = 16;
 
 /// How often a message may be delivered before the job is killed: something about it ends those who
 /// work on it.
-pub const ATTEMPTS_MAX: u32 = 32;
+pub(super) const ATTEMPTS_MAX: u32 = 32;
 
 /// How often a held sentinel is looked at: soon if little is left, and at most this seldom.
 const LOOK_MIN: Duration = Duration::from_millis(1);

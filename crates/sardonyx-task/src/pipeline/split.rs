@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// How many rows a batch of an input has unless its task says otherwise.
-pub const BATCH_ROWS: usize = 8192;
+pub(super) const BATCH_ROWS: usize = 8192;
 
 /// What kind of note a message of an input is: the first byte.
 const SPLIT: u8 = 0;
@@ -135,7 +135,7 @@ impl Task {
         let rows_max = self.batch_rows()?;
         let (mut open, mut look) = (VecDeque::new(), None);
         loop {
-            while self.wants_more(&open, &*input).await? {
+            while self.wants_more(open.len(), &*input).await? {
                 let note = match open.is_empty() && look.is_none() {
                     true => notes.next().await,
                     false => notes.try_next(),
@@ -149,34 +149,24 @@ impl Task {
             let awake = |split: &Open| {
                 split.wakes.as_ref().is_none_or(|(at, _)| *at <= Instant::now())
             };
-            match open.iter().position(awake) {
-                Some(at) => {
-                    session.room(&egress).await?;
-                    let split = open.remove(at);
-                    if let Some(split) = split
-                        && let Some(split) = self.read(split, rows_max, items).await?
-                    {
-                        open.push_back(split);
-                    }
-                }
-                None if open.is_empty() && look.is_none() => {}
-                None => self.sleep(session, &input, &mut notes, &mut open, &mut look).await?,
+            let next = open.iter().position(awake).and_then(|at| open.remove(at));
+            if let Some(split) = next {
+                session.room(&egress).await?;
+                open.extend(self.read(split, rows_max, items).await?);
+            } else if !open.is_empty() || look.is_some() {
+                self.sleep(session, &input, &mut notes, &mut open, &mut look).await?;
             }
         }
     }
 
     /// Whether another split is to be begun: one at a time, or our share of those without end.
-    async fn wants_more(
-        &self,
-        open: &VecDeque<Open>,
-        input: &dyn Input,
-    ) -> Result<bool, End> {
-        if open.is_empty() || !input.is_endless() {
-            return Ok(open.is_empty());
+    async fn wants_more(&self, n_open: usize, input: &dyn Input) -> Result<bool, End> {
+        if n_open == 0 || !input.is_endless() {
+            return Ok(n_open == 0);
         }
         let depth = self.engine.queues.depth(&self.own_queue()).await?;
         let n_owners = self.order.roster.borrow().owners.len().max(1);
-        Ok(open.len() < usize::try_from(depth.total()).unwrap_or(usize::MAX).div_ceil(n_owners))
+        Ok(n_open < usize::try_from(depth.total()).unwrap_or(usize::MAX).div_ceil(n_owners))
     }
 
     async fn take_note(
@@ -283,7 +273,7 @@ impl Task {
                 None => std::future::pending().await,
             }
         };
-        let wants_more = self.wants_more(open, &**input).await?;
+        let wants_more = self.wants_more(open.len(), &**input).await?;
         tokio::select! {
             () = tokio::time::sleep_until(until) => Ok(()),
             () = rung => {
