@@ -7,6 +7,7 @@
 //! Not here: which peer runs what (that is the cluster's), and how messages are kept (the queues').
 
 pub mod function;
+pub mod group;
 pub mod input;
 mod nearest;
 pub mod output;
@@ -14,6 +15,8 @@ pub mod partition;
 pub mod record;
 pub mod registry;
 mod terms;
+#[cfg(test)]
+mod testing;
 
 pub use function::Function;
 pub use input::Input;
