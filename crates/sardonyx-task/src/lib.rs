@@ -8,6 +8,7 @@
 
 mod blueprint;
 pub mod function;
+pub mod group;
 pub mod input;
 pub mod kit;
 pub mod meter;
@@ -20,6 +21,8 @@ pub mod record;
 pub mod registry;
 pub mod spy;
 mod terms;
+#[cfg(test)]
+mod testing;
 mod worker;
 
 pub use blueprint::Blueprint;

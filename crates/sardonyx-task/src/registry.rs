@@ -9,7 +9,11 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use arrow::array::{BooleanArray, RecordBatch};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{Function, Input, Output, Terms, function, nearest, record};
+use crate::{
+    Function, Input, Output, Terms, function,
+    group::{self, Aggregate, Grouping, MakeAccumulator},
+    nearest, record,
+};
 
 /// The keys that every task may have, whatever it runs.
 pub const TASK_KEYS: &[&str] = &[
@@ -27,6 +31,9 @@ pub const TASK_KEYS: &[&str] = &[
     "on-error",
     "dead-letters",
 ];
+
+/// The `fn` of a task with several aggregates.
+const SEVERAL: &str = "aggregate";
 
 /// What a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +68,7 @@ type Entries<T> = BTreeMap<String, Entry<T>>;
 #[derive(Clone, Default)]
 pub struct Registry {
     functions: Entries<Box<dyn Function>>,
+    aggregates: Entries<MakeAccumulator>,
     predicates: BTreeMap<String, Predicate>,
     inputs: Entries<Arc<dyn Input>>,
     outputs: Entries<Arc<dyn Output>>,
@@ -70,6 +78,7 @@ impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Registry")
             .field("functions", &self.functions.keys())
+            .field("aggregates", &self.aggregates.keys())
             .field("predicates", &self.predicates.keys())
             .field("inputs", &self.inputs.keys())
             .field("outputs", &self.outputs.keys())
@@ -83,6 +92,7 @@ impl Registry {
     pub fn built_in() -> Registry {
         let mut registry = Registry::default();
         function::register(&mut registry);
+        group::register(&mut registry);
         registry
     }
 
@@ -145,6 +155,32 @@ impl Registry {
         self.function(name, &[], move |_| Ok(Box::new(function::Bulk(function.clone()))))
     }
 
+    /// An aggregate for grouped tasks. `keys` are those that `make` reads, beside those of all
+    /// grouped tasks.
+    pub fn aggregate<A: Aggregate>(
+        &mut self,
+        name: &str,
+        keys: &[&str],
+        make: impl Fn(&Terms) -> Result<A, String> + Send + Sync + 'static,
+    ) -> &mut Registry {
+        insert(&mut self.aggregates, name, keys, move |terms| {
+            let aggregate = Arc::new(make(terms)?);
+            let make: MakeAccumulator =
+                Arc::new(move || Box::new(group::OfRecords::new(aggregate.clone())));
+            Ok(make)
+        });
+        self
+    }
+
+    /// An aggregate that comes with Sardonyx.
+    pub(crate) fn accumulator(
+        &mut self,
+        name: &str,
+        make: impl Fn(&Terms) -> Result<MakeAccumulator, String> + Send + Sync + 'static,
+    ) {
+        insert(&mut self.aggregates, name, &[], make);
+    }
+
     /// A question about one record, for flow conditions.
     pub fn predicate<In: DeserializeOwned + 'static>(
         &mut self,
@@ -191,7 +227,49 @@ impl Registry {
 impl Registry {
     /// The function that `fn` names, for one peer.
     pub fn make_function(&self, terms: &Terms) -> Result<Box<dyn Function>, String> {
-        make(&self.functions, "fn", "function", terms)
+        match terms.text("fn")? {
+            Some(name) if self.is_aggregate(name) && !self.functions.contains_key(name) => {
+                Err(format!("{name} is an aggregate: write group-by = [\"…\"] beside it"))
+            }
+            Some(name) if !self.functions.contains_key(name) => Err(self.unknown_function(name)),
+            _ => make(&self.functions, "fn", "function", terms),
+        }
+    }
+
+    /// How a task with `group-by` groups. Ask [`Grouping::has_aggregates`] whether there is also a
+    /// function to make.
+    pub fn grouped(&self, terms: &Terms) -> Result<Grouping, String> {
+        match terms.text("fn")? {
+            None => Err("needs fn: write which function or aggregate".into()),
+            Some(name) if !self.is_aggregate(name) && !self.functions.contains_key(name) => {
+                Err(self.unknown_function(name))
+            }
+            Some(name) => Grouping::new(terms, self).map_err(|why| format!("{name}: {why}")),
+        }
+    }
+
+    /// Whether `fn` can name it in a task with `group-by` to make rows of groups.
+    pub fn is_aggregate(&self, name: &str) -> bool {
+        name == SEVERAL || self.aggregates.contains_key(name)
+    }
+
+    pub(crate) fn make_accumulator(
+        &self,
+        name: &str,
+        terms: &Terms,
+    ) -> Result<MakeAccumulator, String> {
+        match self.aggregates.get(name) {
+            Some(entry) => (entry.make)(terms),
+            None => {
+                let hint = nearest::hint(name, self.aggregates.keys().map(String::as_str));
+                Err(format!("there is no aggregate {name:?}; {hint}"))
+            }
+        }
+    }
+
+    fn unknown_function(&self, name: &str) -> String {
+        let hint = nearest::hint(name, self.names(Kind::Function));
+        format!("there is no function {name:?}; {hint}")
     }
 
     /// The input that `plugin` names.
@@ -219,13 +297,19 @@ impl Registry {
     /// complained about anyway, everything is believed.
     pub fn knows_key(&self, kind: Kind, name: &str, key: &str) -> bool {
         TASK_KEYS.contains(&key)
+            || (kind == Kind::Function && group::KEYS.contains(&key))
             || self.keys(kind, name).is_none_or(|keys| keys.iter().any(|it| it == key))
     }
 
     /// The keys that `name` reads beside [`TASK_KEYS`].
     pub fn keys(&self, kind: Kind, name: &str) -> Option<&[String]> {
         match kind {
-            Kind::Function => self.functions.get(name).map(|entry| &entry.keys[..]),
+            Kind::Function => {
+                let function = self.functions.get(name).map(|entry| &entry.keys[..]);
+                let aggregate = || self.aggregates.get(name).map(|entry| &entry.keys[..]);
+                let several = || (name == SEVERAL).then_some(&[][..]);
+                function.or_else(aggregate).or_else(several)
+            }
             Kind::Input => self.inputs.get(name).map(|entry| &entry.keys[..]),
             Kind::Output => self.outputs.get(name).map(|entry| &entry.keys[..]),
         }
@@ -234,7 +318,13 @@ impl Registry {
     /// The names of one kind, in order.
     pub fn names(&self, kind: Kind) -> Vec<&str> {
         match kind {
-            Kind::Function => self.functions.keys().map(String::as_str).collect(),
+            Kind::Function => {
+                let functions = self.functions.keys().chain(self.aggregates.keys());
+                let mut names: Vec<&str> = functions.map(String::as_str).chain([SEVERAL]).collect();
+                names.sort_unstable();
+                names.dedup();
+                names
+            }
             Kind::Input => self.inputs.keys().map(String::as_str).collect(),
             Kind::Output => self.outputs.keys().map(String::as_str).collect(),
         }
@@ -244,18 +334,36 @@ impl Registry {
     /// is made. Making has no effects.
     pub fn complain(&self, kind: Kind, terms: &Terms) -> Option<String> {
         let (key, made) = match kind {
-            Kind::Function => ("fn", self.make_function(terms).map(drop)),
+            Kind::Function => ("fn", self.check_function(terms)),
             Kind::Input => ("plugin", self.make_input(terms).map(drop)),
             Kind::Output => ("plugin", self.make_output(terms).map(drop)),
         };
+        let is_grouped = terms.keys.contains_key("group-by");
         let unknown = || {
             let name = terms.text(key).ok()??;
             let own = self.keys(kind, name)?;
-            let slip = terms.keys.keys().find(|key| !self.knows_key(kind, name, key))?;
+            let is_known = |key: &str| match group::KEYS.contains(&key) && kind == Kind::Function {
+                true => is_grouped || own.iter().any(|it| it == key),
+                false => self.knows_key(kind, name, key),
+            };
+            let slip = terms.keys.keys().find(|key| !is_known(key))?;
             let known = own.iter().map(String::as_str).chain(TASK_KEYS.iter().copied());
+            if group::KEYS.contains(&slip.as_str()) && kind == Kind::Function {
+                return Some(format!("{slip} is for tasks with group-by"));
+            }
             Some(format!("{name} has no key {slip}; {}", nearest::hint(slip, known)))
         };
         made.err().or_else(unknown)
+    }
+
+    fn check_function(&self, terms: &Terms) -> Result<(), String> {
+        if !terms.keys.contains_key("group-by") {
+            return self.make_function(terms).map(drop);
+        }
+        match self.grouped(terms)?.has_aggregates() {
+            true => Ok(()),
+            false => self.make_function(terms).map(drop),
+        }
     }
 }
 

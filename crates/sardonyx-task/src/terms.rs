@@ -52,7 +52,9 @@ impl Terms {
 
     /// A duration such as `500ms`, `2s`, `5m` or `1h`, if the key is there.
     pub fn duration(&self, key: &str) -> Result<Option<Duration>, String> {
-        self.text(key)?.map(|text| duration(text).map_err(|why| format!("{key}: {why}"))).transpose()
+        self.text(key)?
+            .map(|text| duration(text).map_err(|why| format!("{key}: {why}")))
+            .transpose()
     }
 
     fn read<'a, T>(
