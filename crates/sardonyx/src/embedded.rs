@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use sardonyx_core::{Command, JobId, JobOutcome};
+use sardonyx_core::{Command, JobId, replica::job::JobOutcome};
 use sardonyx_peer::{Client, Config, DataTasks, Driver, View, job::Job};
 use sardonyx_queue::Queues;
 use sardonyx_store::{Delivery, Start, Store, Subscription};
@@ -75,7 +75,7 @@ impl Embedded {
             spy: options.spy,
             meters: Meters::default(),
         };
-        let tasks = DataTasks::new(engine.clone(), &store);
+        let tasks = DataTasks::new(Some(engine.clone()), &store);
         let config = Config { n_peers: options.peers.max(1), ..Config::new(Arc::new(tasks)) };
         let driver = Driver::start(&store, config);
         Ok(Embedded { store, driver, engine })
@@ -89,7 +89,7 @@ impl Embedded {
         let mut client = Client::open(&self.store).await.map_err(|why| why.to_string())?;
         let said = client.say(&job.submit(id.clone()).into()).await;
         let said = said.map_err(|why| why.to_string())?;
-        if let Some(sardonyx_core::Outcome::Rejected(why)) = said.outcome {
+        if let Some(Err(why)) = said.outcome {
             return Err(format!("the job was rejected: {why}"));
         }
         Ok(Submitted { id, log, view: self.driver.view() })

@@ -19,7 +19,7 @@
 mod embedded;
 
 pub use embedded::{Embedded, Ended, Options};
-pub use sardonyx_core::JobOutcome;
+pub use sardonyx_core::replica::job::JobOutcome;
 pub use sardonyx_peer::job;
 pub use sardonyx_queue::{Place, Queues};
 pub use sardonyx_task::{

@@ -16,13 +16,13 @@ use super::{Reports, Task, Tasks, WaitTasks, Work};
 
 /// Starts tasks of every kind that a build has.
 pub struct DataTasks {
-    engine: Engine,
+    engine: Option<Engine>,
     waits: WaitTasks,
 }
 
 impl DataTasks {
-    /// Tasks in this engine; those that only wait look at cells of `store`.
-    pub fn new(engine: Engine, store: &Store) -> DataTasks {
+    /// Tasks in this engine; those that only wait look at cells of `store`, and need none.
+    pub fn new(engine: Option<Engine>, store: &Store) -> DataTasks {
         DataTasks { engine, waits: WaitTasks::new(store) }
     }
 }
@@ -38,20 +38,24 @@ impl Tasks for DataTasks {
         if runs("fn") || runs("plugin") {
             return self.waits.start(work, reports).await;
         }
-        let blueprint = Blueprint::read(&job, &whole, &task, &self.engine.registry)?;
+        let Some(engine) = &self.engine else {
+            return Err("this node has no queues: start it with --queues URL".into());
+        };
+        let blueprint = Blueprint::read(&job, &whole, &task, &engine.registry)?;
         let order = Order {
             place: Place { job, task },
             owner: Owner { peer: work.peer.to_string(), epoch: work.assignment.since.0 },
             roster: work.roster,
             blueprint: Arc::new(blueprint),
         };
-        Ok(Box::new(Moving(self.engine.start(order, Arc::new(Heralds(reports))))))
+        Ok(Box::new(Moving(engine.start(order, Arc::new(Heralds(reports))))))
     }
 
     async fn forget(&self, job: &JobId) {
-        self.engine.meters.forget(job.as_str());
+        let Some(engine) = &self.engine else { return };
+        engine.meters.forget(job.as_str());
         // What cannot be reached now is found by whoever cleans up.
-        if let Err(why) = self.engine.queues.forget(job.as_str()).await {
+        if let Err(why) = engine.queues.forget(job.as_str()).await {
             tracing::warn!(%job, %why, "the queues of a job that is over stay behind");
         }
     }

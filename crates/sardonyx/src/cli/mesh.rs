@@ -104,7 +104,10 @@ impl Mesh {
                         Ok(()) => {}
                         Err(Failure::World(why)) => eprintln!("sardonyx: {why}"),
                         Err(
-                            why @ (Failure::Input(_) | Failure::Diverged(_) | Failure::ReaderGone),
+                            why @ (Failure::Input(_)
+                            | Failure::Diverged(_)
+                            | Failure::Interrupted(_)
+                            | Failure::ReaderGone),
                         ) => return Err(why),
                     }
                     tokio::time::sleep(Duration::from_millis(millis)).await;

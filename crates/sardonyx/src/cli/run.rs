@@ -9,8 +9,8 @@ use std::{
 
 use clap::Args;
 use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressStyle};
-use sardonyx::{Embedded, Options, Place, Registry, job::Job, meter::Reading};
-use sardonyx_core::JobOutcome;
+use sardonyx::{Embedded, JobOutcome, Options, Place, Registry, job::Job, meter::Reading};
+
 use serde_json::json;
 
 use super::{Failure, job_file, stopped};

@@ -4,8 +4,10 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
 use sardonyx_core::{JobScheduler, JoinProtocol, command::ConfigureCluster};
-use sardonyx_peer::{Config, Driver, WaitTasks, job};
+use sardonyx::{Queues, Registry};
+use sardonyx_peer::{Config, DataTasks, Driver, job};
 use sardonyx_store::{Location, Options, Serving, Store};
+use sardonyx_task::{meter::Meters, pipeline::Engine, pool::Pool};
 
 use super::{
     Failure, cluster::At, start_events::Printer, start_number::Number, stopped, store::read_token,
@@ -42,6 +44,15 @@ pub(crate) struct Start {
     /// A file whose content those must show; needed beyond loopback.
     #[arg(long, value_name = "FILE", requires = "listen")]
     token_file: Option<PathBuf>,
+
+    /// Where messages between tasks are kept: embedded:DIR, sardonyx://HOST:PORT,
+    /// nats://HOST:PORT; left out with an embedded store, a directory below it
+    #[arg(long, value_name = "URL")]
+    queues: Option<String>,
+
+    /// Compute threads; left out, one for each core.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
 
     /// How long peers live without a sign of life.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = job::duration)]
@@ -117,11 +128,34 @@ impl Start {
         Ok((Store::open(&url, options).await?, Some(serving)))
     }
 
-    fn config(&self, store: &Store, number: &Number, printer: &Printer) -> Config {
+    /// What moves data, if this node has queues.
+    async fn engine(&self) -> Result<Option<Engine>, Failure> {
+        let url = match (&self.queues, Location::parse(&self.at.url()?)?) {
+            (Some(url), _) => url.clone(),
+            (None, Location::Embedded(dir)) => format!("embedded:{}", dir.join("queues").display()),
+            (None, _) => return Ok(None),
+        };
+        let queues = Queues::open(&url).await.map_err(Failure::input)?;
+        Ok(Some(Engine {
+            queues,
+            registry: Arc::new(Registry::built_in()),
+            pool: Pool::new(self.threads).map_err(Failure::world)?,
+            spy: super::run_spy::from_environment()?,
+            meters: Meters::default(),
+        }))
+    }
+
+    async fn config(
+        &self,
+        store: &Store,
+        number: &Number,
+        printer: &Printer,
+    ) -> Result<Config, Failure> {
         let (join_protocol, job_scheduler) = (self.join, self.job_scheduler);
         let settings = ConfigureCluster { join_protocol, job_scheduler, ..Default::default() };
         let is_set = join_protocol.is_some() || job_scheduler.is_some();
-        Config {
+        let tasks = DataTasks::new(self.engine().await?, store);
+        Ok(Config {
             n_peers: self.peers as usize,
             session_timeout: self.session,
             leave_max: self.leave,
@@ -130,8 +164,8 @@ impl Start {
             label: label(),
             namer: number.namer(printer.watcher()),
             watcher: printer.watcher(),
-            ..Config::new(Arc::new(WaitTasks::new(store)))
-        }
+            ..Config::new(Arc::new(tasks))
+        })
     }
 
     async fn node(&self, store: &Store, serving: Option<&Serving>) -> Result<(), Failure> {
@@ -150,7 +184,7 @@ impl Start {
         number: &Number,
         printer: &mut Printer,
     ) -> Result<(), Failure> {
-        let mut driver = Driver::start(store, self.config(store, number, printer));
+        let mut driver = Driver::start(store, self.config(store, number, printer).await?);
         let mut is_leaving = false;
         // Kept across turns: a signal that comes while something is printed counts as well.
         let mut signal = Box::pin(stopped());
