@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::{
+    limits::{MESSAGE_BYTES_MAX, VALUE_BYTES_MAX},
     message::{Delivery, Depth, QueueName, Receipt},
     session::{Owner, Place, Roster},
     transaction::{Key, Refused, Transaction},
@@ -20,6 +21,14 @@ pub(crate) trait Backend: Send + Sync {
     fn carries_bytes(&self) -> bool;
 
     fn is_durable(&self) -> bool;
+
+    fn message_bytes_max(&self) -> usize {
+        MESSAGE_BYTES_MAX
+    }
+
+    fn value_bytes_max(&self) -> usize {
+        VALUE_BYTES_MAX
+    }
 
     async fn session(
         &self,

@@ -33,6 +33,9 @@ mod memory;
 mod message;
 mod queues;
 mod session;
+#[cfg(feature = "suite")]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
+pub mod suite;
 mod transaction;
 
 pub use limits::{

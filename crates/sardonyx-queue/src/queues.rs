@@ -49,6 +49,16 @@ impl Queues {
         self.0.is_durable()
     }
 
+    /// The largest message here: [`crate::MESSAGE_BYTES_MAX`], or what a server allows.
+    pub fn message_bytes_max(&self) -> usize {
+        self.0.message_bytes_max()
+    }
+
+    /// The largest value of a key here: [`crate::VALUE_BYTES_MAX`], or what a server allows.
+    pub fn value_bytes_max(&self) -> usize {
+        self.0.value_bytes_max()
+    }
+
     /// Begins to work on a task. `roster` is announced if it is news; if a newer one is without
     /// `owner`, or this one is, the answer is [`Refused::Lost`].
     ///

@@ -1,0 +1,51 @@
+//! Queues under test: how to reach them.
+
+use std::any::Any;
+
+use crate::Queues;
+
+/// Queues under test.
+pub struct Arena {
+    url: String,
+    /// Queues in this process are opened once; their handles are clones.
+    shared: Option<Queues>,
+    n_moved: usize,
+    /// Directories and servers that live as long as the arena.
+    _keep: Vec<Box<dyn Any + Send + Sync>>,
+}
+
+impl std::fmt::Debug for Arena {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Arena").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+impl Arena {
+    /// In this process.
+    pub async fn memory() -> Arena {
+        Arena::in_process("memory:".into(), Vec::new()).await
+    }
+
+    async fn in_process(url: String, keep: Vec<Box<dyn Any + Send + Sync>>) -> Arena {
+        let shared = Some(Queues::open(&url).await.expect("the queues open"));
+        Arena { url, shared, n_moved: 10_000, _keep: keep }
+    }
+
+    /// Another handle: another client where there is a server, a clone where there is none.
+    pub async fn open(&self) -> Queues {
+        match &self.shared {
+            Some(queues) => queues.clone(),
+            None => Queues::open(&self.url).await.expect("the queues open"),
+        }
+    }
+
+    /// How many messages the workers move: ten thousand, or fewer where each commit is slow.
+    pub fn n_moved(&self) -> usize {
+        self.n_moved
+    }
+
+    /// By which others reach them.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+}
