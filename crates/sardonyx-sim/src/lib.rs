@@ -9,6 +9,7 @@
 //! for), [`world`] (the loop), [`checks`] and [`probes`].
 
 pub mod checks;
+pub mod data;
 pub mod joins;
 pub mod mesh;
 pub mod model;

@@ -219,14 +219,18 @@ impl Task {
         let asks = Arc::new(Semaphore::new(0));
         let splits = Notes::new(splits, Arc::clone(&asks));
         let mut may_seal = self.may_seal.clone();
+        // In this order, so that the same things happening give the same run.
         let ended = tokio::select! {
-            end = self.fetch(&session, &items, &notes, &asks) => end.map(|never| match never {}),
-            end = self.read_splits(&session, splits, &items, input.clone()) => end.map(|never| match never {}),
-            end = self.compute(&session, taken, number) => end.map(|never| match never {}),
-            end = self.follow_roster(roster, input.as_deref()) => end.map(|never| match never {}),
+            biased;
             () = session.lost() => Err(End::Refused(Refused::Lost)),
             // An error means that nobody can grant it any more.
             Ok(_) = may_seal.wait_for(|granted| *granted) => Ok(()),
+            end = self.follow_roster(roster, input.as_deref()) => end.map(|never| match never {}),
+            end = self.compute(&session, taken, number) => end.map(|never| match never {}),
+            end = self.fetch(&session, &items, &notes, &asks) => end.map(|never| match never {}),
+            end = self.read_splits(&session, splits, &items, input.clone()) => {
+                end.map(|never| match never {})
+            }
         };
         let ended = match ended {
             Ok(()) => self.seal(&session).await,

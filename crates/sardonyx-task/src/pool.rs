@@ -7,7 +7,7 @@ use tokio::sync::{Semaphore, oneshot};
 /// The threads. Cheap to clone.
 #[derive(Clone)]
 pub struct Pool {
-    threads: Arc<rayon_core::ThreadPool>,
+    threads: Option<Arc<rayon_core::ThreadPool>>,
 }
 
 /// What one task computes at this moment: once it is free again, nothing of that task runs.
@@ -31,7 +31,12 @@ impl Pool {
             .num_threads(threads.unwrap_or(0))
             .thread_name(|at| format!("compute-{at}"));
         let threads = builder.build().map_err(|why| format!("no compute threads: {why}"))?;
-        Ok(Pool { threads: Arc::new(threads) })
+        Ok(Pool { threads: Some(Arc::new(threads)) })
+    }
+
+    /// No threads: whoever asks computes. For simulation, where one thread does everything.
+    pub fn inline() -> Pool {
+        Pool { threads: None }
     }
 
     pub(crate) fn desk(&self) -> Desk {
@@ -49,12 +54,16 @@ impl Desk {
         let closed = || Panicked("the compute threads have ended".into());
         let seat = Arc::clone(&self.seats).acquire_owned().await.map_err(|_| closed())?;
         let (answer, answered) = oneshot::channel();
-        self.pool.threads.spawn(move || {
+        let work = move || {
             let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
             drop(seat);
             // Whoever asked may have gone.
             let _ = answer.send(done.map_err(|what| Panicked(text(what.as_ref()))));
-        });
+        };
+        match &self.pool.threads {
+            Some(threads) => threads.spawn(work),
+            None => work(),
+        }
         answered.await.map_err(|_| closed())?
     }
 

@@ -3,6 +3,7 @@
 // A test that cannot go on says so by panicking, and what a long run saw is printed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
+mod data;
 mod joins;
 mod model;
 mod mutants;

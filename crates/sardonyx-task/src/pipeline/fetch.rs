@@ -60,12 +60,15 @@ impl Task {
         loop {
             let look = ends.look_at.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
             let deliveries = tokio::select! {
+                biased;
                 deliveries = self.receive(session, &egress, asks) => deliveries?,
                 () = tokio::time::sleep_until(look), if ends.look_at.is_some() => {
                     self.look_at_sentinels(session, &mut ends).await?;
                     continue;
                 }
                 () = self.look_again.notified() => {
+                    // Whoever was to seal may be the one that left.
+                    ends.has_said = false;
                     self.say_if_drained(session, &mut ends).await?;
                     continue;
                 }

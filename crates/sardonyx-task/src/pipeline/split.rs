@@ -275,6 +275,7 @@ impl Task {
         };
         let wants_more = self.wants_more(open.len(), &**input).await?;
         tokio::select! {
+            biased;
             () = tokio::time::sleep_until(until) => Ok(()),
             () = rung => {
                 open.iter_mut().for_each(|split| split.wakes = None);

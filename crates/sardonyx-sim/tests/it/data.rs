@@ -1,0 +1,36 @@
+//! Data under weather: nothing lost, nothing twice, whoever dies.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sardonyx_sim::data;
+use sardonyx_task::spy::Phase;
+
+use crate::number;
+
+/// `SARDONYX_DATA_SEEDS` and `SARDONYX_DATA_FIRST` ask for more, or for others.
+#[test]
+fn what_reaches_the_outputs_is_what_was_put_in() {
+    let (first, n) = (number("SARDONYX_DATA_FIRST", 0), number("SARDONYX_DATA_SEEDS", 2_000));
+    let (mut killed, mut paused) = (0, 0);
+    let (mut phases, mut shapes) = (BTreeSet::new(), BTreeMap::<String, u64>::new());
+    for seed in first..first + n {
+        let passed = data::run(seed).unwrap_or_else(|failed| panic!("{failed}"));
+        killed += passed.killed;
+        paused += passed.paused;
+        phases.extend(passed.phases);
+        *shapes.entry(passed.shape).or_default() += 1;
+    }
+    println!("{n} seeds from {first}: {killed} killed, {paused} stood still, {shapes:?}");
+    if n >= 200 {
+        assert_eq!(phases, BTreeSet::from(Phase::ALL), "every phase must have been seen");
+        assert_eq!(shapes.len(), 5, "every shape must have been drawn");
+        assert!(killed > 0 && paused > 0);
+    }
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    for seed in 0..20 {
+        assert_eq!(data::run(seed), data::run(seed), "seed {seed}");
+    }
+}
