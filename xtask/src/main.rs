@@ -71,6 +71,9 @@ enum Task {
         /// Members of a mesh instead of nodes with jobs.
         #[arg(long)]
         mesh: bool,
+        /// Data on its way through tasks instead: peers die, stand still and come late.
+        #[arg(long, conflicts_with_all = ["mesh", "mutants", "joins"])]
+        data: bool,
         /// How many seeds to run; with --mutants, how many for each rule at most.
         #[arg(long, value_name = "N", value_parser = at_least_one())]
         seeds: Option<u64>,
@@ -157,6 +160,9 @@ fn main() -> ExitCode {
         Task::Schedule { clusters, seed } => run::SCHEDULE.run(clusters, seed),
         Task::Sim { mesh: true, seeds, seed, .. } => {
             run::MESH_SIM.run(seeds.unwrap_or(10_000), seed)
+        }
+        Task::Sim { data: true, seeds, seed, .. } => {
+            run::DATA_SIM.run(seeds.unwrap_or(10_000), seed)
         }
         Task::MeshFuzz { inputs, seed } => run::MESH_FUZZ.run(inputs, seed),
         Task::Sim { joins: true, .. } => run::joins(),

@@ -145,6 +145,15 @@ pub(crate) const MESH_SIM: Property = Property {
     seed_variable: "MESH_SEED",
 };
 
+/// Data on its way through tasks, under weather.
+pub(crate) const DATA_SIM: Property = Property {
+    package: "sardonyx-sim",
+    target: "it",
+    name: "data::what_reaches_the_outputs_is_what_was_put_in",
+    amount_variable: "DATA_SEEDS",
+    seed_variable: "DATA_FIRST",
+};
+
 /// All interleavings of a small cluster, of the given sizes.
 pub(crate) fn model(sizes: &[(&str, u64)]) -> Result<(), String> {
     let mut test = cargo();

@@ -7,10 +7,10 @@ use sardonyx_task::spy::Phase;
 
 use crate::number;
 
-/// `SARDONYX_DATA_SEEDS` and `SARDONYX_DATA_FIRST` ask for more, or for others.
+/// `DATA_SEEDS` and `DATA_FIRST` ask for more, or for others.
 #[test]
 fn what_reaches_the_outputs_is_what_was_put_in() {
-    let (first, n) = (number("SARDONYX_DATA_FIRST", 0), number("SARDONYX_DATA_SEEDS", 2_000));
+    let (first, n) = (number("DATA_FIRST", 0), number("DATA_SEEDS", 2_000));
     let (mut killed, mut paused) = (0, 0);
     let (mut phases, mut shapes) = (BTreeSet::new(), BTreeMap::<String, u64>::new());
     for seed in first..first + n {
