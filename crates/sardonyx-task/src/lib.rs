@@ -14,6 +14,7 @@ pub mod output;
 pub mod partition;
 pub mod record;
 pub mod registry;
+mod sql;
 mod terms;
 #[cfg(test)]
 mod testing;
