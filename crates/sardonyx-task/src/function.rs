@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 
-use crate::Registry;
+use crate::{Registry, sql::Sql};
 
 /// What a task does to segments.
 pub trait Function: Send {
@@ -25,6 +25,10 @@ pub trait Function: Send {
 /// Adds the functions that come with Sardonyx.
 pub(crate) fn register(registry: &mut Registry) {
     registry.function("pass", &[], |_| Ok(Box::new(Pass)));
+    registry.function("sql", &["query"], |terms| {
+        let example = "select user, bytes from segments where status >= 500";
+        Ok(Box::new(Sql::new(terms.required_text("query", example)?)?))
+    });
 }
 
 /// `pass`: segments go on as they came.

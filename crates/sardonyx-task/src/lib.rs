@@ -20,6 +20,7 @@ pub mod pool;
 pub mod record;
 pub mod registry;
 pub mod spy;
+mod sql;
 mod terms;
 #[cfg(test)]
 mod testing;
