@@ -354,8 +354,9 @@ impl<B: Clone> Ledger<B> {
         }
     }
 
-    /// A job is over: its queues, keys, rosters and sessions go. Says whether there were any.
-    pub(crate) fn forget(&mut self, job: &str, wakes: &mut Wakes) -> bool {
+    /// A job is over: its queues, keys, rosters and sessions go. Returns the bodies of its messages,
+    /// or `None` if there was nothing of it.
+    pub(crate) fn forget(&mut self, job: &str, wakes: &mut Wakes) -> Option<Vec<B>> {
         let over: Vec<_> = self.sessions.iter().filter(|(_, it)| it.place.job == job).collect();
         let over: Vec<_> = over.into_iter().map(|(id, _)| *id).collect();
         for id in over {
@@ -363,11 +364,15 @@ impl<B: Clone> Ledger<B> {
             wakes.lost.push(id);
         }
         let before = self.queues.len() + self.tasks.len();
-        let queues = self.queues.extract_if(.., |name, _| name.job == job);
-        wakes.rooms.extend(queues.map(|(name, _)| name));
+        let mut bodies = Vec::new();
+        for (name, queue) in self.queues.extract_if(.., |name, _| name.job == job) {
+            let messages = queue.ready.into_values().flat_map(BTreeMap::into_values);
+            bodies.extend(messages.map(|message| message.body));
+            wakes.rooms.insert(name);
+        }
         let tasks = self.tasks.extract_if(.., |place, _| place.job == job);
         wakes.places.extend(tasks.map(|(place, _)| place));
-        self.queues.len() + self.tasks.len() < before
+        (self.queues.len() + self.tasks.len() < before).then_some(bodies)
     }
 
     /// The jobs that have a queue, a key or a roster.

@@ -23,10 +23,9 @@
 //! Not here: what a message means, when a task ends, who should work.
 
 mod backend;
-#[allow(dead_code, reason = "the journal of the embedded queues reads the rest")]
+mod embedded;
 mod ledger;
 mod limits;
-#[allow(dead_code, reason = "the journal of the embedded queues reads the rest")]
 mod local;
 mod location;
 mod memory;

@@ -26,7 +26,7 @@ pub(crate) enum Happened<'a, B> {
     Committed(Committed<B>),
     Delivered(&'a [Given<B>]),
     Announced(&'a Place, &'a Roster),
-    Forgotten(&'a str),
+    Forgotten(&'a str, Vec<B>),
 }
 
 /// Deliveries, at once or when they have been read.
@@ -225,8 +225,8 @@ impl<M: Medium> Backend for Local<M> {
     async fn forget(&self, job: &str) -> Result<(), Refused> {
         let number =
             self.0.change(|state, medium, mut wakes| match state.ledger.forget(job, &mut wakes) {
-                true => medium.note(Happened::Forgotten(job), wakes),
-                false => (medium.now(), wakes),
+                Some(bodies) => medium.note(Happened::Forgotten(job, bodies), wakes),
+                None => (medium.now(), wakes),
             });
         self.0.settle(number).await
     }

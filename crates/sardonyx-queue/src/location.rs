@@ -1,6 +1,6 @@
 //! Which queues, and where: one URL.
 
-use std::fmt;
+use std::{fmt, path::PathBuf};
 
 /// Why queues could not be opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,6 +29,7 @@ impl std::error::Error for OpenError {}
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Location {
     Memory,
+    Embedded(PathBuf),
 }
 
 const FORMS: &str =
@@ -42,6 +43,8 @@ impl Location {
         match (scheme, rest.strip_prefix("//")) {
             ("memory", None) if rest.is_empty() => Ok(Location::Memory),
             ("memory", _) => Err(wrong(url, "memory: takes nothing behind the colon")),
+            ("embedded", None) if !rest.is_empty() => Ok(Location::Embedded(rest.into())),
+            ("embedded", _) => Err(wrong(url, "write embedded:DIR")),
             _ => Err(wrong(url, &format!("there are no queues {scheme:?}; {FORMS}"))),
         }
     }

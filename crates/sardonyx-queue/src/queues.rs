@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::{
     backend::{Backend, Hand},
+    embedded,
     limits::{check_place, check_queue, check_transaction},
     location::{Location, OpenError},
     memory,
@@ -30,6 +31,10 @@ impl Queues {
     pub async fn open(url: &str) -> Result<Queues, OpenError> {
         match Location::parse(url)? {
             Location::Memory => Ok(Queues::memory()),
+            Location::Embedded(dir) => {
+                let opened = embedded::open(&dir, embedded::Options::default()).await?;
+                Ok(Queues(Arc::new(opened)))
+            }
         }
     }
 

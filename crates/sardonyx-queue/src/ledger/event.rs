@@ -70,6 +70,14 @@ impl<B: Clone> Ledger<B> {
         }
     }
 
+    /// What a snapshot says of a queue whose messages have been put in.
+    pub(crate) fn replay_counts(&mut self, name: QueueName, n_acked: u64, next: u64) {
+        let queue = self.queues.entry(name).or_default();
+        queue.n_acked = n_acked;
+        queue.n_enqueued = n_acked + queue.n_ready;
+        queue.next = queue.next.max(next);
+    }
+
     /// Writes keys.
     pub(crate) fn replay_puts(&mut self, place: &Place, puts: &[(Key, Option<Bytes>)]) {
         self.put_keys(place, puts);

@@ -26,6 +26,13 @@ impl Arena {
         Arena::in_process("memory:".into(), Vec::new()).await
     }
 
+    /// In a directory.
+    pub async fn embedded() -> Arena {
+        let dir = temp_dir();
+        let url = format!("embedded:{}", dir.path().display());
+        Arena::in_process(url, vec![Box::new(dir)]).await
+    }
+
     async fn in_process(url: String, keep: Vec<Box<dyn Any + Send + Sync>>) -> Arena {
         let shared = Some(Queues::open(&url).await.expect("the queues open"));
         Arena { url, shared, n_moved: 10_000, _keep: keep }
@@ -48,4 +55,9 @@ impl Arena {
     pub fn url(&self) -> &str {
         &self.url
     }
+}
+
+/// A directory that is gone after the test.
+pub(super) fn temp_dir() -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("sardonyx-").tempdir().expect("a temporary directory")
 }

@@ -5,3 +5,4 @@
 use sardonyx_queue::suite::Arena;
 
 sardonyx_queue::suite!(memory, Arena::memory().await);
+sardonyx_queue::suite!(embedded, Arena::embedded().await);
