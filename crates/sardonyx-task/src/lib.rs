@@ -6,11 +6,15 @@
 //!
 //! Not here: which peer runs what (that is the cluster's), and how messages are kept (the queues').
 
+mod format;
 pub mod function;
 pub mod input;
 pub mod output;
+pub mod plugin;
+pub mod suite;
 mod terms;
 
+pub use format::{Format, column::Type};
 pub use function::Function;
 pub use input::Input;
 pub use output::Output;
