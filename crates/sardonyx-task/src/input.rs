@@ -12,6 +12,11 @@ use tokio::sync::Notify;
 
 /// A source of segments, made from the terms of one task. One for all peers of a node.
 pub trait Input: Send + Sync {
+    /// Whether it can be read, as far as can be known before a job runs.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Cuts the work into splits. Asked once for a job, by one peer, and committed before any split
     /// is read. For a source that grows, asked again every [`Splits::again`], with what it said
     /// to remember last time.
@@ -49,6 +54,13 @@ pub trait Reader: Send {
     /// The next rows, at most about `rows_max` of them. May block on a disk, not on a network or a
     /// person: then [`Read::Wait`].
     fn read(&mut self, rows_max: usize) -> Result<Read, String>;
+
+    /// Everything before `position` is committed and is never asked for again. For sources that
+    /// must let go of it; the others can do without being told.
+    fn committed(&mut self, position: &[u8]) -> Result<(), String> {
+        let _ = position;
+        Ok(())
+    }
 }
 
 /// What reading gives.

@@ -7,6 +7,7 @@
 //! Not here: which peer runs what (that is the cluster's), and how messages are kept (the queues').
 
 mod blueprint;
+mod format;
 pub mod function;
 pub mod group;
 pub mod input;
@@ -21,12 +22,15 @@ pub mod record;
 pub mod registry;
 pub mod spy;
 mod sql;
+pub mod plugin;
+pub mod suite;
 mod terms;
 #[cfg(test)]
 mod testing;
 mod worker;
 
 pub use blueprint::Blueprint;
+pub use format::{Format, column::Type};
 pub use function::Function;
 pub use input::Input;
 pub use output::Output;

@@ -5,6 +5,11 @@ use bytes::Bytes;
 
 /// A destination of segments, made from the terms of one task. One for all peers of a node.
 pub trait Output: Send + Sync {
+    /// Whether it can be written, as far as can be known before a job runs. Leaves nothing behind.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Opens it for one session of a peer. `part` is a name that no other session has, ever.
     fn open(&self, part: &str) -> Result<Box<dyn Writer>, String>;
 
@@ -12,6 +17,13 @@ pub trait Output: Send + Sync {
     /// part that ever committed something, with what it committed last, in the order of their names.
     /// May happen twice, also after it succeeded, and must then change nothing.
     fn finish(&self, parts: &[(String, Bytes)]) -> Result<(), String>;
+
+    /// The sessions of these parts are over while the task goes on: they can never commit again.
+    /// For outputs that show things before the end. May happen twice, as [`Output::finish`].
+    fn recover(&self, parts: &[(String, Bytes)]) -> Result<(), String> {
+        let _ = parts;
+        Ok(())
+    }
 }
 
 /// An output in the hands of one session. The order: any number of writes, [`Writer::prepare`], the

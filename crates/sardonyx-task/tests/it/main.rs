@@ -1,0 +1,3 @@
+//! Inputs and outputs as users have them: by name, with terms, on real files.
+
+mod speed;
