@@ -12,7 +12,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{
     Function, Input, Output, Terms, function,
     group::{self, Aggregate, Grouping, MakeAccumulator},
-    nearest, record,
+    nearest, plugin, record,
 };
 
 /// The keys that every task may have, whatever it runs.
@@ -92,6 +92,12 @@ impl Registry {
     pub fn built_in() -> Registry {
         let mut registry = Registry::default();
         function::register(&mut registry);
+        for (name, keys, make) in plugin::INPUTS {
+            registry.input(name, keys, *make);
+        }
+        for (name, keys, make) in plugin::OUTPUTS {
+            registry.output(name, keys, *make);
+        }
         group::register(&mut registry);
         registry
     }

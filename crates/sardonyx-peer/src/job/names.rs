@@ -64,7 +64,8 @@ impl Names for RegisteredNames {
         }
         let mut complaints = Vec::new();
         for task in moves {
-            if let Err(what) = Blueprint::read("", job, task.as_str(), &self.registry) {
+            let blueprint = Blueprint::read("", job, task.as_str(), &self.registry);
+            if let Err(what) = blueprint.and_then(|it| self.look(&it)) {
                 complaints.push(Complaint { place: place(task.as_str()), what });
             }
         }
@@ -75,6 +76,21 @@ impl Names for RegisteredNames {
             complaints.push(Complaint { place: place(&task), what });
         }
         complaints
+    }
+}
+
+impl RegisteredNames {
+    /// Looks whether what a task reads or writes is there, if this is where it will run.
+    fn look(&self, blueprint: &Blueprint) -> Result<(), String> {
+        match blueprint.kind {
+            registry::Kind::Input if self.tries => {
+                self.registry.make_input(&blueprint.terms)?.check()
+            }
+            registry::Kind::Output if self.tries => {
+                self.registry.make_output(&blueprint.terms)?.check()
+            }
+            registry::Kind::Input | registry::Kind::Output | registry::Kind::Function => Ok(()),
+        }
     }
 }
 

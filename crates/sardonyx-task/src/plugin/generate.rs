@@ -94,6 +94,15 @@ impl Generate {
 }
 
 impl Input for Generate {
+    fn is_endless(&self) -> bool {
+        // Rows that are due at the same time belong to different splits.
+        self.count.is_none() || self.rate.is_some()
+    }
+
+    fn can_be_tried(&self) -> bool {
+        self.rate.is_none()
+    }
+
     fn splits(&self, _memory: Option<&[u8]>) -> Result<Splits, String> {
         let begin_micros = micros((self.clock)());
         let pace = self.rate.map(|rate| Pace { begin_micros, rate });

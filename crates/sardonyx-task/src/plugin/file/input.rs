@@ -261,6 +261,14 @@ impl FileInput {
 }
 
 impl Input for FileInput {
+    fn is_endless(&self) -> bool {
+        self.poll.is_some()
+    }
+
+    fn can_be_tried(&self) -> bool {
+        true
+    }
+
     fn check(&self) -> Result<(), String> {
         if self.poll.is_some() {
             return self.files().and_then(|files| self.style(&files)).map(|_| ());
