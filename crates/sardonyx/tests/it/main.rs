@@ -10,3 +10,4 @@ mod node;
 mod nodes;
 mod program;
 mod replay;
+mod run;

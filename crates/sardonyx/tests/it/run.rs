@@ -1,0 +1,270 @@
+//! Jobs that run: the examples, with results computed a second time by other means; jobs that
+//! cannot run; processes that are killed in the middle of everything.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::program::Ran;
+
+/// A working directory that sees the examples and has its own place for results.
+struct Bench {
+    dir: TempDir,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let dir = TempDir::new().unwrap();
+        std::os::unix::fs::symlink(root().join("jobs"), dir.path().join("jobs")).unwrap();
+        fs::create_dir(dir.path().join("out")).unwrap();
+        Bench { dir }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        self.run_at(args, None)
+    }
+
+    /// With a failpoint.
+    fn run_at(&self, args: &[&str], at: Option<&str>) -> Ran {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sardonyx"));
+        command.current_dir(self.dir.path()).args(args).stdin(Stdio::null());
+        if let Some(at) = at {
+            command.env("SARDONYX_AT", at);
+        }
+        let output = command.output().unwrap();
+        Ran {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_else(|why| panic!("{name}: {why}"))
+    }
+
+    /// The lines of a CSV file, without its header, sorted.
+    fn rows(&self, name: &str) -> Vec<String> {
+        let mut rows: Vec<_> = self.read(name).lines().skip(1).map(str::to_owned).collect();
+        rows.sort();
+        rows
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn data(name: &str) -> String {
+    fs::read_to_string(root().join("jobs/data").join(name)).unwrap()
+}
+
+fn csv(name: &str) -> Vec<Vec<String>> {
+    data(name).lines().skip(1).map(|row| row.split(',').map(str::to_owned).collect()).collect()
+}
+
+fn word_counts() -> Vec<String> {
+    let mut counts = BTreeMap::<String, u64>::new();
+    for book in ["books/log.txt", "books/queue.txt"] {
+        for word in data(book).split_whitespace() {
+            *counts.entry(word.to_owned()).or_default() += 1;
+        }
+    }
+    let field = |word: &str| match word.contains(',') {
+        true => format!("\"{word}\""),
+        false => word.to_owned(),
+    };
+    let mut rows: Vec<_> =
+        counts.iter().map(|(word, n)| format!("{},{n}", field(word))).collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn word_count_counts_words() {
+    for peers in ["1", "4", "8"] {
+        let bench = Bench::new();
+        let ran = bench.run(&["run", "jobs/word-count.toml", "--peers", peers]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        assert_eq!(bench.rows("out/word-counts.csv"), word_counts(), "{peers} peers");
+    }
+}
+
+#[test]
+fn errors_per_user_are_those_of_the_log() {
+    let mut wanted = BTreeMap::<String, (u64, u64, u64)>::new();
+    for line in data("requests.ndjson").lines() {
+        let row: Value = serde_json::from_str(line).unwrap();
+        if row["status"].as_u64().unwrap() >= 500 {
+            let bytes = row["bytes"].as_u64().unwrap();
+            let it = wanted.entry(row["user"].as_str().unwrap().into()).or_default();
+            *it = (it.0 + 1, it.1 + bytes, it.2.max(bytes));
+        }
+    }
+    for peers in ["1", "8"] {
+        let bench = Bench::new();
+        let ran = bench.run(&["run", "jobs/errors-per-user.toml", "--peers", peers]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let text = bench.read("out/errors-per-user.csv");
+        let columns: Vec<_> = text.lines().next().unwrap().split(',').collect();
+        let at = |name: &str| columns.iter().position(|column| *column == name).unwrap();
+        let (user, errors, bytes, largest) = (at("user"), at("errors"), at("bytes"), at("largest"));
+        let mut got = BTreeMap::new();
+        for row in text.lines().skip(1) {
+            let row: Vec<_> = row.split(',').collect();
+            let number = |at: usize| row[at].parse::<u64>().unwrap();
+            let it = (number(errors), number(bytes), number(largest));
+            assert!(got.insert(row[user].to_owned(), it).is_none(), "{} twice", row[user]);
+        }
+        assert_eq!(got, wanted, "{peers} peers");
+    }
+}
+
+#[test]
+fn orders_are_enriched_and_go_where_they_belong() {
+    for peers in ["1", "8"] {
+        let bench = Bench::new();
+        let ran = bench.run(&["run", "jobs/enrich.toml", "--peers", peers]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let (mut large, mut booked) = (Vec::new(), Vec::new());
+        for row in csv("orders.csv") {
+            let (id, customer, country) = (&row[0], &row[1], &row[2]);
+            let amount: i64 = row[3].parse().unwrap();
+            let is_eu = country == "DE" || country == "FR";
+            let (region, tax) = if is_eu { ("eu", amount * 19 / 100) } else { ("world", 0) };
+            match amount >= 400 {
+                true => large.push(format!("{id} {customer} {amount} {region} {tax}")),
+                false => booked.push(format!("{id},{amount},{region},{tax}")),
+            }
+        }
+        let mut reviewed: Vec<_> = bench
+            .read("out/review.ndjson")
+            .lines()
+            .map(|line| {
+                let row: Value = serde_json::from_str(line).unwrap();
+                let text = |key: &str| row[key].as_str().unwrap().to_owned();
+                let (id, amount, tax) = (&row["id"], &row["amount"], &row["tax"]);
+                format!("{id} {} {amount} {} {tax}", text("customer"), text("region"))
+            })
+            .collect();
+        reviewed.sort();
+        large.sort();
+        booked.sort();
+        assert_eq!(reviewed, large);
+        assert_eq!(bench.rows("out/booked.csv"), booked);
+    }
+}
+
+#[test]
+fn two_inputs_meet_and_part_again() {
+    for peers in ["1", "8"] {
+        let bench = Bench::new();
+        let ran = bench.run(&["run", "jobs/balance.toml", "--peers", peers]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let rows: Vec<_> = csv("orders.csv").into_iter().chain(csv("refunds.csv")).collect();
+        let mut wanted = BTreeMap::<String, i64>::new();
+        for row in &rows {
+            *wanted.entry(row[1].clone()).or_default() += row[3].parse::<i64>().unwrap();
+        }
+        let mut wanted: Vec<_> = wanted.iter().map(|(who, sum)| format!("{who},{sum}")).collect();
+        wanted.sort();
+        assert_eq!(bench.rows("out/balance.csv"), wanted);
+        assert_eq!(bench.read("out/movements.ndjson").lines().count(), rows.len());
+    }
+}
+
+#[test]
+fn a_stream_shows_its_counts_as_they_grow() {
+    let bench = Bench::new();
+    let ran = bench.run(&["run", "jobs/rate.toml"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let mut last = BTreeMap::<String, u64>::new();
+    for line in ran.stdout.lines() {
+        let row: Value = serde_json::from_str(line).unwrap();
+        let count = row["count"].as_u64().unwrap();
+        let before = last.insert(row["sensor"].as_str().unwrap().into(), count);
+        assert!(before.is_none_or(|before| before <= count), "a count went back: {line}");
+    }
+    assert_eq!(last.values().sum::<u64>(), 6_000);
+    assert!(ran.stdout.lines().count() > last.len(), "shown once only:\n{}", ran.stdout);
+}
+
+/// The job file, with something else instead of a part of it.
+fn spoiled(bench: &Bench, job: &str, part: &str, instead: &str) -> Ran {
+    let text = fs::read_to_string(root().join("jobs").join(job)).unwrap();
+    assert!(text.contains(part), "{job} has no {part}");
+    fs::write(bench.path("spoiled.toml"), text.replace(part, instead)).unwrap();
+    bench.run(&["run", "spoiled.toml"])
+}
+
+#[test]
+fn a_job_that_cannot_run_says_what_to_write_instead() {
+    let cases = [
+        ("word-count.toml", r#"["split", "count"]"#, r#"["split", "count"], ["count", "split"]"#, "circle"),
+        ("word-count.toml", "split-words", "split-word", "did you mean split-words?"),
+        ("word-count.toml", "jobs/data/books/*.txt", "jobs/data/nothing/*.txt", "jobs/data/nothing"),
+        ("errors-per-user.toml", "where status >= 500", "where status >=", "catalog.errors"),
+        ("errors-per-user.toml", "select user, bytes", "select usr, bytes", "usr"),
+        ("errors-per-user.toml", "sum(bytes)", "sum(byte)", "byte"),
+        ("word-count.toml", r#"path = "jobs/data/books/*.txt""#, r#"path = "jobs/data/books/*.txt"
+pth = "x""#, "pth"),
+        ("word-count.toml", "out/word-counts.csv", "nowhere/at/all/word-counts.csv", "catalog.write"),
+        ("balance.toml", r#"of = "amount""#, r#"of = "amont""#, "amont"),
+    ];
+    for (job, part, instead, says) in cases {
+        let bench = Bench::new();
+        let ran = spoiled(&bench, job, part, instead);
+        assert_eq!(ran.code, Some(2), "{instead}: {}", ran.stderr);
+        assert!(ran.stderr.contains(says), "{instead}: {}", ran.stderr);
+        let left: Vec<_> = fs::read_dir(bench.path("out")).unwrap().collect();
+        assert!(left.is_empty(), "{instead} left {left:?}");
+    }
+    let bench = Bench::new();
+    fs::write(bench.path("bad.parquet"), b"PAR1 this is no parquet file").unwrap();
+    let ran = spoiled(&bench, "balance.toml", "jobs/data/refunds.csv", "bad.parquet");
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    assert!(ran.stderr.contains("bad.parquet"), "{}", ran.stderr);
+}
+
+/// Kills the process wherever the failpoint says, and runs it again until it is done: the result
+/// is what it would have been.
+#[test]
+fn killed_at_every_phase_it_goes_on_and_nothing_is_lost_or_doubled() {
+    let phases = [
+        "open-session", "read-batch", "decode", "strip-sentinel", "requeue-sentinel",
+        "apply-function", "route", "encode", "write", "commit", "seal", "complete",
+    ];
+    let tasks = ["read", "split", "count", "write"];
+    let wanted = word_counts();
+    let args = [
+        "run", "jobs/word-count.toml", "--peers", "4", "--id", "w", "--quiet", "--queues",
+        "embedded:queues", "--store", "embedded:log",
+    ];
+    let mut n_killed = 0;
+    for (at, phase) in phases.into_iter().enumerate() {
+        let bench = Bench::new();
+        for (turn, task) in tasks.into_iter().enumerate() {
+            let point = format!("{phase}:{task}:{}=kill", 1 + (at + turn) % 3);
+            let ran = bench.run_at(&args, Some(&point));
+            if ran.code == Some(0) {
+                break;
+            }
+            assert_eq!(ran.code, None, "{point}: {}", ran.stderr);
+            n_killed += 1;
+        }
+        let ran = bench.run(&args);
+        assert_eq!(ran.code, Some(0), "{phase}: {}", ran.stderr);
+        assert_eq!(bench.rows("out/word-counts.csv"), wanted, "{phase}");
+    }
+    assert!(n_killed >= 20, "only {n_killed} kills");
+}
