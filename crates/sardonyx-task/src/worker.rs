@@ -7,7 +7,7 @@ mod grouped;
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::{array::RecordBatch, compute::concat_batches};
 use bytes::Bytes;
 use sardonyx_queue::{
     Body, Compression, Key, Outgoing, Place, QueueName, Segments, Transaction,
@@ -113,9 +113,7 @@ impl Worker {
     /// Makes messages of messages: decode, apply, route, encode.
     pub(crate) fn process(&mut self, batches: Vec<(Option<u16>, Segments)>) -> Done {
         let (mut sends, mut counts) = (Vec::new(), Counts::default());
-        for (partition, segments) in batches {
-            let batch = segments.decode().map_err(|why| format!("a message is damaged: {why}"))?;
-            self.saw(Phase::Decode, &batch);
+        for (partition, batch) in self.decode(batches)? {
             counts.rows_in += batch.num_rows() as u64;
             let rows = self.batch_rows.unwrap_or(usize::MAX).clamp(1, batch.num_rows().max(1));
             for from in (0..batch.num_rows()).step_by(rows) {
@@ -130,6 +128,29 @@ impl Worker {
             }
         }
         Ok((sends, counts))
+    }
+
+    /// Record batches; those for a function that wants batches of a size, put together.
+    fn decode(
+        &self,
+        messages: Vec<(Option<u16>, Segments)>,
+    ) -> Result<Vec<(Option<u16>, RecordBatch)>, String> {
+        let mut batches: Vec<(Option<u16>, RecordBatch)> = Vec::with_capacity(messages.len());
+        for (partition, segments) in messages {
+            let batch = segments.decode().map_err(|why| format!("a message is damaged: {why}"))?;
+            self.saw(Phase::Decode, &batch);
+            match batches.last_mut() {
+                Some((_, last))
+                    if last.num_rows() < self.batch_rows.unwrap_or(0)
+                        && last.schema() == batch.schema() =>
+                {
+                    let whole = concat_batches(&batch.schema(), [&*last, &batch]);
+                    *last = whole.map_err(|why| format!("batches do not fit together: {why}"))?;
+                }
+                _ => batches.push((partition, batch)),
+            }
+        }
+        Ok(batches)
     }
 
     /// What its function makes of a batch, and what it failed on.

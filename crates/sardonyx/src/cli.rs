@@ -3,6 +3,7 @@
 mod bench;
 mod bench_ids;
 mod bench_ids_service;
+mod bench_job;
 mod bench_log;
 mod bench_mesh;
 mod bench_mesh_events;

@@ -15,6 +15,10 @@ use sardonyx_task::{
 };
 use tokio::sync::watch;
 
+/// How long peers live without a sign of life. Short, since nothing can come between them and the
+/// store: only a process that died leaves peers behind, and the next one waits this long for them.
+const SESSION: Duration = Duration::from_secs(2);
+
 /// How an embedded cluster is to be.
 #[derive(Clone)]
 pub struct Options {
@@ -76,7 +80,11 @@ impl Embedded {
             meters: Meters::default(),
         };
         let tasks = DataTasks::new(Some(engine.clone()), &store);
-        let config = Config { n_peers: options.peers.max(1), ..Config::new(Arc::new(tasks)) };
+        let config = Config {
+            n_peers: options.peers.max(1),
+            session_timeout: SESSION,
+            ..Config::new(Arc::new(tasks))
+        };
         let driver = Driver::start(&store, config);
         Ok(Embedded { store, driver, engine })
     }

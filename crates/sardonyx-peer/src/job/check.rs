@@ -266,6 +266,11 @@ impl Checker<'_> {
         {
             self.complain(at("consumption"), "write \"concurrent\" or \"sequential\"");
         }
+        if entry.get("consumption").and_then(Value::as_str) == Some("sequential")
+            && count("max-peers") != Some(1)
+        {
+            self.complain(at("consumption"), "sequential means one peer: write max-peers = 1");
+        }
         let is_names = |it: &Value| {
             it.as_array().is_some_and(|all| !all.is_empty() && all.iter().all(Value::is_string))
         };

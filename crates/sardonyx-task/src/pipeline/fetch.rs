@@ -12,7 +12,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use sardonyx_queue::{Body, Delivery, QueueName, Receipt, Refused, Session, Transaction};
+use sardonyx_queue::{
+    Body, Delivery, QueueName, Receipt, Refused, Segments, Session, Transaction,
+};
 use tokio::{
     sync::{Semaphore, mpsc},
     time::Instant,
@@ -23,6 +25,9 @@ use crate::{registry::Kind, spy::Phase};
 
 /// How many messages are asked for at once.
 const RECEIVE_MAX: usize = 16;
+
+/// How many messages are gathered to a batch at most.
+const GATHER_MAX: usize = 256;
 
 /// How often a message may be delivered before the job is killed: something about it ends those who
 /// work on it.
@@ -73,6 +78,7 @@ impl Task {
                     continue;
                 }
             };
+            let deliveries = self.gather(session, deliveries).await?;
             let mut segments = Vec::new();
             for delivery in deliveries {
                 if delivery.attempt > ATTEMPTS_MAX {
@@ -118,6 +124,29 @@ impl Task {
         }
         session.room(egress).await?;
         session.receive(RECEIVE_MAX).await
+    }
+
+    /// For a task that wants full batches: waits for more, as long as it says.
+    async fn gather(
+        &self,
+        session: &Session,
+        mut deliveries: Vec<Delivery>,
+    ) -> Result<Vec<Delivery>, End> {
+        let terms = &self.order.blueprint.terms;
+        let Some(patience) = terms.duration("batch-timeout").map_err(End::Failed)? else {
+            return Ok(deliveries);
+        };
+        let wanted = terms.number("batch-size").map_err(End::Failed)?.unwrap_or(u64::MAX);
+        let until = Instant::now() + patience;
+        while self.order.blueprint.kind == Kind::Function
+            && deliveries.len() < GATHER_MAX
+            && rows(&deliveries) < wanted
+        {
+            let more = tokio::time::timeout_at(until, session.receive(RECEIVE_MAX)).await;
+            let Ok(more) = more else { break };
+            deliveries.extend(more?);
+        }
+        Ok(deliveries)
     }
 
     async fn take_sentinel(
@@ -190,4 +219,13 @@ impl Task {
         }
         Ok(())
     }
+}
+
+/// How many rows there are, as far as can be seen without decoding.
+fn rows(deliveries: &[Delivery]) -> u64 {
+    let of = |delivery: &Delivery| match &delivery.body {
+        Body::Segments(Segments::Batch(batch)) => batch.num_rows() as u64,
+        Body::Segments(Segments::Encoded(_)) | Body::Sentinel(_) | Body::Note(_) => 1,
+    };
+    deliveries.iter().map(of).sum()
 }

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use super::{
-    Failure, bench_ids, bench_mesh, bench_node, bench_replica, bench_schedule, bench_store,
+    Failure, bench_ids, bench_job, bench_mesh, bench_node, bench_replica, bench_schedule, bench_store,
 };
 
 /// Measure this build on this machine.
@@ -28,6 +28,8 @@ enum What {
     Schedule(bench_schedule::BenchSchedule),
     /// How fast ids are made and served, beside other generators and bare servers.
     Ids(bench_ids::BenchIds),
+    /// How fast whole jobs are: rows per second, processor time, memory.
+    Job(bench_job::BenchJob),
     /// What a node uses while nothing happens.
     Node(bench_node::BenchNode),
     /// How soon the mesh notices, elects and merges, and how fast its events are.
@@ -45,6 +47,7 @@ impl Bench {
             What::Replica(it) => it.run(self.json),
             What::Schedule(it) => it.run(self.json),
             What::Ids(it) => it.run(self.json),
+            What::Job(it) => it.run(self.json),
             What::Node(it) => it.run(self.json),
             What::Mesh(it) => it.run(self.json),
             What::Store(it) => it.run(self.json),

@@ -8,7 +8,7 @@ use std::{
 };
 
 use clap::Args;
-use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use sardonyx::{Embedded, JobOutcome, Options, Place, Registry, job::Job, meter::Reading};
 
 use serde_json::json;
@@ -142,7 +142,8 @@ impl Run {
                 JobOutcome::Killed => "killed",
             };
             let line = json!({"job": id, "outcome": outcome, "tasks": tasks,
-                              "seconds": took.as_secs_f64()});
+                              "seconds": took.as_secs_f64(), "cpu-seconds": cpu_seconds(),
+                              "peak-bytes": peak_bytes()});
             return Ok(writeln!(io::stdout().lock(), "{line}")?);
         }
         let widest = job.tasks().iter().map(|task| task.as_str().len()).max().unwrap_or(0);
@@ -161,8 +162,27 @@ impl Run {
             JobOutcome::Completed => "completed",
             JobOutcome::Killed => "killed",
         };
-        Ok(writeln!(out, "{id} {verb} in {:.2} s, {}/s", took.as_secs_f64(), count(rate))?)
+        let (seconds, rate) = (took.as_secs_f64(), count(rate));
+        let (cpu, peak) = (cpu_seconds(), peak_bytes() / 1_000_000);
+        Ok(writeln!(out, "{id} {verb} in {seconds:.2} s, {rate}/s; {cpu:.2} CPU s, {peak} MB")?)
     }
+}
+
+/// How much processor time this process has used. The kernel counts in hundredths of a second.
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name may have spaces; what comes after its bracket has none.
+    let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
+    let ticks = after.split_whitespace().skip(11).take(2);
+    ticks.filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
+}
+
+/// The most memory that this process has had.
+fn peak_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = peak.and_then(|it| it.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
 }
 
 /// A number that a person can take in.
@@ -205,6 +225,5 @@ impl Progress {
         let shown: Vec<_> = self.tasks.iter().map(task).collect();
         self.bar.set_message(shown.join("  "));
         self.bar.tick();
-        let _ = HumanDuration(self.began.elapsed());
     }
 }
