@@ -223,6 +223,10 @@ impl World {
                 return Err(format!("not over after {CALM_MAX:?} of calm: {}", self.stuck().await));
             }
         }
+        // Nothing was sent after anybody was done.
+        for name in names {
+            self.check_drained(&name).await?;
+        }
         self.judge()?;
         let seen = self.trace.seen.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Passed {
@@ -304,13 +308,17 @@ impl World {
         Ok(())
     }
 
-    /// DP-7: a task completes when those before it have, and its queues are empty, in flight included.
+    /// DP-7: a task completes when those before it are sealed, and its queues are empty, in flight
+    /// included. That they are complete as well is not sure: whoever sealed one may die before it
+    /// says so, and the next to seal it has nothing more to send.
     async fn check_drained(&self, name: &str) -> Result<(), String> {
         let edges = self.job["workflow"].as_array().into_iter().flatten();
         for edge in edges.filter(|edge| edge[1] == name) {
             let from = edge[0].as_str().unwrap_or_default();
-            if !self.tasks.get(from).is_some_and(|task| task.is_complete) {
-                return Err(format!("{name} completed before {from}"));
+            let place = Place { job: "j".into(), task: from.to_owned() };
+            let sealed = self.engine.queues.peek(&place, "sealed").await;
+            if sealed.map_err(|why| why.to_string())?.is_empty() {
+                return Err(format!("{name} completed before {from} was sealed"));
             }
             let queue =
                 QueueName { job: "j".into(), task: name.into(), from: from.to_owned() };
