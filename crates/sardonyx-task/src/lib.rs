@@ -6,10 +6,12 @@
 //!
 //! Not here: which peer runs what (that is the cluster's), and how messages are kept (the queues').
 
+pub mod flow;
 pub mod function;
 pub mod group;
 pub mod input;
 mod nearest;
+pub mod on_error;
 pub mod output;
 pub mod partition;
 pub mod record;

@@ -7,7 +7,11 @@ use arrow::{
 use std::sync::Arc;
 
 /// The batch with this column: in the place of the one of that name, or behind the others.
-pub(super) fn with(batch: &RecordBatch, name: &str, column: ArrayRef) -> Result<RecordBatch, String> {
+pub(super) fn with(
+    batch: &RecordBatch,
+    name: &str,
+    column: ArrayRef,
+) -> Result<RecordBatch, String> {
     let schema = batch.schema();
     let field = Field::new(name, column.data_type().clone(), true);
     let mut fields: Vec<Field> = schema.fields().iter().map(|it| it.as_ref().clone()).collect();

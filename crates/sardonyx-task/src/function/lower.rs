@@ -29,7 +29,10 @@ impl Function for Lower {
     fn apply(&mut self, batch: &RecordBatch) -> Result<RecordBatch, String> {
         let column = partition::column(batch, &self.column)?;
         let column = match column.data_type() {
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Dictionary(_, _) => {
+            DataType::Utf8
+            | DataType::LargeUtf8
+            | DataType::Utf8View
+            | DataType::Dictionary(_, _) => {
                 cast(column, &DataType::Utf8).map_err(|why| why.to_string())?
             }
             other => return Err(format!("{} is {other}, not a text", self.column)),

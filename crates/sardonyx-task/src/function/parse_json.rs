@@ -34,7 +34,8 @@ impl ParseJson {
         };
         let mut columns = Vec::new();
         for (name, data_type) in table {
-            let data_type = data_type.as_str().ok_or_else(|| format!("columns.{name}: {EXAMPLE}"))?;
+            let data_type =
+                data_type.as_str().ok_or_else(|| format!("columns.{name}: {EXAMPLE}"))?;
             let data_type =
                 sql::type_of_name(data_type).map_err(|why| format!("columns.{name}: {why}"))?;
             columns.push((name.clone(), data_type));
@@ -67,8 +68,8 @@ impl Function for ParseJson {
 }
 
 fn parse(text: &str) -> Result<sonic_rs::Value, String> {
-    let object: sonic_rs::Value =
-        sonic_rs::from_str(text).map_err(|why| format!("this is no JSON: {}: {text}", first(&why)))?;
+    let object: sonic_rs::Value = sonic_rs::from_str(text)
+        .map_err(|why| format!("this is no JSON: {}: {text}", first(&why)))?;
     match object.is_object() {
         true => Ok(object),
         false => Err(format!("this is no JSON object: {text}")),

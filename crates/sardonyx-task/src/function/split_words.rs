@@ -163,7 +163,8 @@ mod tests {
 
     #[test]
     fn every_white_space_of_unicode_divides() {
-        let spaces: String = (0..=0x10_ffff).filter_map(char::from_u32).filter(|it| it.is_whitespace()).collect();
+        let spaces: String =
+            (0..=0x10_ffff).filter_map(char::from_u32).filter(|it| it.is_whitespace()).collect();
         let line = format!("a{spaces}b{spaces}");
         assert_eq!(split(vec![Some(&line)]), ["a", "b"]);
     }
@@ -177,7 +178,8 @@ mod tests {
         let mut function = registry.make_function(&Terms::new("j", "t", &entry)).unwrap();
         let words = function.apply(&batch).unwrap();
         assert_eq!(words.schema().field(0).name(), "w");
-        let mut function = registry.make_function(&Terms::new("j", "t", &json!({"fn": "split-words"}))).unwrap();
+        let mut function =
+            registry.make_function(&Terms::new("j", "t", &json!({"fn": "split-words"}))).unwrap();
         let why = function.apply(&batch).unwrap_err();
         assert_eq!(why, "there is no column \"line\"; the columns are text");
     }

@@ -48,11 +48,10 @@ fn json_becomes_columns() {
     let schema = result.schema();
     let names: Vec<_> = schema.fields().iter().map(|it| it.name().as_str()).collect();
     assert_eq!(names, ["n", "bytes", "ok", "request.path", "tags", "user"]);
-    assert_eq!(rows(&result), [
-        "1 12 true / null ann \"x\"",
-        "2 null null null [1,2] 7",
-        "3 null null null null null",
-    ]);
+    assert_eq!(
+        rows(&result),
+        ["1 12 true / null ann \"x\"", "2 null null null [1,2] 7", "3 null null null null null",]
+    );
     let why = apply(entry.clone(), vec![("line", texts(&[Some("{"), None]))]).unwrap_err();
     assert!(why.starts_with("this is no JSON"), "{why}");
     let why = apply(entry.clone(), vec![("line", texts(&[Some("[1]")]))]).unwrap_err();
