@@ -1,5 +1,11 @@
 //! Functions: a batch of segments in, a batch of segments out.
 
+mod columns;
+mod explode;
+mod lower;
+mod parse_json;
+mod split_words;
+
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -25,6 +31,16 @@ pub trait Function: Send {
 /// Adds the functions that come with Sardonyx.
 pub(crate) fn register(registry: &mut Registry) {
     registry.function("pass", &[], |_| Ok(Box::new(Pass)));
+    registry.function("split-words", &["column", "as"], |terms| {
+        Ok(Box::new(split_words::SplitWords::new(terms)?))
+    });
+    registry.function("lower", &["column", "as"], |terms| Ok(Box::new(lower::Lower::new(terms)?)));
+    registry.function("parse-json", &["column", "columns"], |terms| {
+        Ok(Box::new(parse_json::ParseJson::new(terms)?))
+    });
+    registry.function("explode", &["column", "as"], |terms| {
+        Ok(Box::new(explode::Explode::new(terms)?))
+    });
     registry.function("sql", &["query"], |terms| {
         let example = "select user, bytes from segments where status >= 500";
         Ok(Box::new(Sql::new(terms.required_text("query", example)?)?))
@@ -71,3 +87,6 @@ where
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,12 +8,14 @@
 
 mod blueprint;
 mod format;
+pub mod flow;
 pub mod function;
 pub mod group;
 pub mod input;
 pub mod kit;
 pub mod meter;
 mod nearest;
+pub mod on_error;
 pub mod output;
 pub mod partition;
 pub mod pipeline;

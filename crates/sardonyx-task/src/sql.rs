@@ -22,9 +22,9 @@ mod value;
 use std::sync::Arc;
 
 use arrow::{
-    array::{BooleanArray, RecordBatch, RecordBatchOptions},
+    array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions},
     compute::FilterBuilder,
-    datatypes::{Field, Schema, SchemaRef},
+    datatypes::{DataType, Field, Schema, SchemaRef},
 };
 use sqlparser::ast::Expr;
 
@@ -156,6 +156,16 @@ pub(crate) fn keep(batch: &RecordBatch, holds: &BooleanArray) -> Result<RecordBa
     let options = RecordBatchOptions::new().with_row_count(Some(n_rows));
     RecordBatch::try_new_with_options(batch.schema(), columns, &options)
         .map_err(|why| why.to_string())
+}
+
+/// The type that SQL calls so.
+pub(crate) fn type_of_name(name: &str) -> Result<DataType, String> {
+    coerce::of_name(name)
+}
+
+/// As `cast` in a query does it.
+pub(crate) fn cast_to(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
+    Ok(coerce::strict(&Value::Array(column.clone()), to)?.array().clone())
 }
 
 /// A question about segments in SQL, as flow conditions ask it.
