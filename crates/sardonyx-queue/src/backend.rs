@@ -67,4 +67,7 @@ pub(crate) trait Hand: Send + Sync {
     async fn close(&self);
 
     async fn lost(&self);
+
+    /// The same, without keeping the session open.
+    fn watch(&self) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }

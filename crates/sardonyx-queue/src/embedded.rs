@@ -21,6 +21,8 @@ mod lock;
 mod play;
 mod segment;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 
 use std::{path::Path, sync::Arc};
 

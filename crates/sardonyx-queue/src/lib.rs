@@ -31,6 +31,7 @@ mod location;
 mod memory;
 mod message;
 mod queues;
+pub mod remote;
 mod session;
 #[cfg(feature = "suite")]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]

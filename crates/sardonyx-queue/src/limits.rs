@@ -78,8 +78,26 @@ pub(crate) fn check_place(place: &Place, owners: &[Owner]) -> Result<(), Refused
     owners.iter().try_for_each(|owner| check_names([&owner.peer, "", ""]))
 }
 
-/// Checks a transaction; says how many bytes each of its messages has.
-pub(crate) fn check_transaction(transaction: &Transaction) -> Result<Vec<usize>, Refused> {
+/// Checks messages and values against the limits of some server.
+pub(crate) fn check_sizes(
+    transaction: &Transaction,
+    message_bytes_max: usize,
+    value_bytes_max: usize,
+) -> Result<(), Refused> {
+    for (key, value) in &transaction.puts {
+        let bytes = value.as_ref().map_or(0, bytes::Bytes::len);
+        limit(|| format!("the value of {key}, in bytes,"), bytes, value_bytes_max)?;
+    }
+    for outgoing in &transaction.sends {
+        let what = || format!("a message for {}, in bytes,", outgoing.queue);
+        limit(what, body_bytes(&outgoing.body), message_bytes_max)?;
+    }
+    Ok(())
+}
+
+/// Checks a transaction.
+pub(crate) fn check_transaction(transaction: &Transaction) -> Result<(), Refused> {
+    check_sizes(transaction, MESSAGE_BYTES_MAX, VALUE_BYTES_MAX)?;
     let Transaction { holds, acks, sends, puts, expects } = transaction;
     let n_parts = holds.len() + acks.len() + sends.len() + puts.len() + expects.len();
     limit(|| "a transaction, in parts,".into(), n_parts, TRANSACTION_PARTS_MAX)?;
@@ -87,18 +105,11 @@ pub(crate) fn check_transaction(transaction: &Transaction) -> Result<Vec<usize>,
     for (key, value) in puts.iter().chain(expects) {
         let bytes = value.as_ref().map_or(0, bytes::Bytes::len);
         limit(|| "a key, in bytes,".into(), key.len(), KEY_BYTES_MAX)?;
-        limit(|| format!("the value of {key}, in bytes,"), bytes, VALUE_BYTES_MAX)?;
         total += key.len() + bytes;
     }
-    let mut sizes = Vec::with_capacity(sends.len());
     for outgoing in sends {
         check_queue(&outgoing.queue)?;
-        let bytes = body_bytes(&outgoing.body);
-        let what = || format!("a message for {}, in bytes,", outgoing.queue);
-        limit(what, bytes, MESSAGE_BYTES_MAX)?;
-        total += bytes;
-        sizes.push(bytes);
+        total += body_bytes(&outgoing.body);
     }
-    limit(|| "a transaction, in bytes,".into(), total, TRANSACTION_BYTES_MAX)?;
-    Ok(sizes)
+    limit(|| "a transaction, in bytes,".into(), total, TRANSACTION_BYTES_MAX)
 }

@@ -372,4 +372,9 @@ impl<M: Medium> Hand for LocalHand<M> {
     async fn lost(&self) {
         self.bell.lost().await;
     }
+
+    fn watch(&self) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
+        let bell = Arc::clone(&self.bell);
+        Box::pin(async move { bell.lost().await })
+    }
 }

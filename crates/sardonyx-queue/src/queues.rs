@@ -11,6 +11,7 @@ use crate::{
     location::{Location, OpenError},
     memory,
     message::{Delivery, Depth, QueueName, Receipt},
+    remote,
     session::{Owner, Place, Roster},
     transaction::{Key, Refused, Transaction},
 };
@@ -35,12 +36,23 @@ impl Queues {
                 let opened = embedded::open(&dir, embedded::Options::default()).await?;
                 Ok(Queues(Arc::new(opened)))
             }
+            Location::Remote(served) => Ok(Queues(Arc::new(remote::connect(served).await?))),
+            Location::Nats(_) => Err(OpenError::NotConfigured("nats: is not in this build".into())),
         }
     }
 
     /// Queues in this process, which end with it. Batches move without being copied.
     pub fn memory() -> Queues {
         Queues(Arc::new(memory::new()))
+    }
+
+    /// Queues in a directory, with limits that a test can reach.
+    #[cfg(test)]
+    pub(crate) async fn embedded(
+        dir: &std::path::Path,
+        options: embedded::Options,
+    ) -> Result<Queues, OpenError> {
+        Ok(Queues(Arc::new(embedded::open(dir, options).await?)))
     }
 
     /// Whether messages travel as bytes: then whoever sends segments should encode them before the
@@ -139,7 +151,7 @@ impl Session {
         transaction: Transaction,
     ) -> impl Future<Output = Result<(), Refused>> + Send + use<> {
         let checked = check_transaction(&transaction);
-        let answer = checked.map(|_| self.0.commit(transaction));
+        let answer = checked.map(|()| self.0.commit(transaction));
         async move { answer?.await }
     }
 
@@ -171,6 +183,11 @@ impl Session {
     /// Ends the session: what it held is ready again. Everything later is [`Refused::Lost`].
     pub async fn close(&self) {
         self.0.close().await;
+    }
+
+    /// The same as [`Session::lost`], without keeping the session open.
+    pub(crate) fn watch(&self) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.0.watch()
     }
 
     /// Returns when the session is over, and not before: it was fenced, closed, or cut off.

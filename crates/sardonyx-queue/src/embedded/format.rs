@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! segment = header record* zeros                     record 0 is a snapshot
-//! header  = "SDXQUEUE" version:u32 0:u32 number:u64 salt:u64 crc:u32 0:u32
-//! record  = "RCRD" meta:u32 sequence:u64 settled:u64 bodies:u64 crc:u32 0:u32 event* body*
+//! header  = "SDXQUEUE" version:u32 0:u32 number:u64 salt:u64 0:u32 crc:u32
+//! record  = "RCRD" meta:u32 sequence:u64 settled:u64 bodies:u64 0:u32 crc:u32 event* body*
 //! ```
 //!
 //! Numbers are little-endian. A record is one group commit: its events in postcard, then the bytes
@@ -92,8 +92,8 @@ pub(crate) fn header(number: u64, salt: u64) -> [u8; HEADER_BYTES] {
     header[8..12].copy_from_slice(&VERSION.to_le_bytes());
     header[16..24].copy_from_slice(&number.to_le_bytes());
     header[24..32].copy_from_slice(&salt.to_le_bytes());
-    let crc = crc32c::crc32c(&header[..32]);
-    header[32..36].copy_from_slice(&crc.to_le_bytes());
+    let crc = crc32c::crc32c(&header[..36]);
+    header[36..].copy_from_slice(&crc.to_le_bytes());
     header
 }
 
@@ -107,7 +107,7 @@ pub(crate) enum Header {
 
 pub(crate) fn read_header(bytes: &[u8]) -> Header {
     let Some(header) = bytes.get(..HEADER_BYTES) else { return Header::Bad };
-    if header[..8] != *MAGIC || crc32c::crc32c(&header[..32]) != u32_at(header, 32) {
+    if header[..8] != *MAGIC || crc32c::crc32c(&header[..36]) != u32_at(header, 36) {
         return Header::Bad;
     }
     match u32_at(header, 8) {
@@ -130,8 +130,8 @@ pub(crate) fn record_head(
     head[8..16].copy_from_slice(&sequence.to_le_bytes());
     head[16..24].copy_from_slice(&settled.to_le_bytes());
     head[24..32].copy_from_slice(&n_body_bytes.to_le_bytes());
-    let crc = record_crc(salt, &head[..32], meta);
-    head[32..36].copy_from_slice(&crc.to_le_bytes());
+    let crc = record_crc(salt, &head[..36], meta);
+    head[36..].copy_from_slice(&crc.to_le_bytes());
     head
 }
 
@@ -159,8 +159,8 @@ pub(crate) fn read_record(bytes: &[u8], at: usize, salt: u64) -> Option<Record> 
     }
     let meta = at + RECORD_BYTES;
     let bodies = meta.checked_add(u32_at(head, 4) as usize)?;
-    let crc = record_crc(salt, &head[..32], bytes.get(meta..bodies)?);
-    if crc != u32_at(head, 32) {
+    let crc = record_crc(salt, &head[..36], bytes.get(meta..bodies)?);
+    if crc != u32_at(head, 36) {
         return None;
     }
     let end = bodies.checked_add(usize::try_from(u64_at(head, 24)).ok()?)?;

@@ -219,6 +219,8 @@ impl Journal {
             }
         };
         let old = std::mem::replace(&mut self.segment, Arc::new(written.segment));
+        // It was grown ahead. If that stays, it takes room until the segment goes.
+        let _ = old.file.set_len(self.offset);
         (self.offset, self.len) = (written.len, written.len);
         self.rotate_at = self.options.segment_bytes.max(2 * written.len);
         for (kept, offset) in written.carried {

@@ -58,6 +58,8 @@ struct Player {
     bytes: Bytes,
     segment: Arc<Segment>,
     older: BTreeMap<u64, Arc<Segment>>,
+    /// Those of them that cannot be opened, and why.
+    missing: Vec<(u64, String)>,
     ledger: Ledger<Arc<Kept>>,
 }
 
@@ -86,7 +88,8 @@ impl Player {
         let file = file.map_err(|why| unusable(&path, &why))?;
         let segment = Arc::new(Segment::new(number, path, file, salt));
         let (older, ledger) = (BTreeMap::new(), Ledger::default());
-        Ok(Player { dir: dir.to_owned(), bytes, segment, older, ledger })
+        let missing = Vec::new();
+        Ok(Player { dir: dir.to_owned(), bytes, segment, older, missing, ledger })
     }
 
     /// Plays all records; says where they end, the next sequence, and how many bytes behind the end
@@ -194,9 +197,13 @@ impl Player {
             return Ok(Arc::clone(segment));
         }
         let path = segment_path(&self.dir, number);
-        let file = File::open(&path).map_err(|why| {
-            format!("{} is needed: {why}; restore it from a copy", path.display())
-        })?;
+        // Missing is right if all that it had is acknowledged by a later record. Until that is known
+        // another file stands in for it, which nobody reads.
+        let file = File::open(&path).or_else(|why| {
+            self.missing.push((number, why.to_string()));
+            self.segment.file.try_clone()
+        });
+        let file = file.map_err(|why| format!("{}: {why}", path.display()))?;
         let segment = Arc::new(Segment::new(number, path, file, 0));
         self.older.insert(number, Arc::clone(&segment));
         Ok(segment)
@@ -204,6 +211,14 @@ impl Player {
 
     /// Reads every message in older segments: damage is noticed now, and not when it is in the way.
     fn check_older(&self) -> Result<(), OpenError> {
+        for (number, why) in &self.missing {
+            let segment = self.older.get(number);
+            if let Some(it) = segment.filter(|it| it.n_live.load(Ordering::Relaxed) > 0) {
+                let path = it.path.display();
+                let why = format!("{path} is needed: {why}; restore it from a copy");
+                return Err(OpenError::Corrupt(why));
+            }
+        }
         let queues = self.ledger.queues.values();
         let messages = queues.flat_map(|queue| queue.ready.values().flat_map(BTreeMap::values));
         for message in messages {

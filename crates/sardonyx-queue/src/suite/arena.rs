@@ -33,6 +33,18 @@ impl Arena {
         Arena::in_process(url, vec![Box::new(dir)]).await
     }
 
+    /// In a directory, served by this process and reached by others.
+    pub async fn remote() -> Arena {
+        let dir = temp_dir();
+        let url = format!("embedded:{}", dir.path().display());
+        let served = Queues::open(&url).await.expect("the queues open");
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let server = crate::remote::serve(&served, listener, None).await.expect("a server");
+        let url = format!("sardonyx://{}", server.address());
+        let keep: Vec<Box<dyn Any + Send + Sync>> = vec![Box::new(server), Box::new(dir)];
+        Arena { url, shared: None, n_moved: 10_000, _keep: keep }
+    }
+
     async fn in_process(url: String, keep: Vec<Box<dyn Any + Send + Sync>>) -> Arena {
         let shared = Some(Queues::open(&url).await.expect("the queues open"));
         Arena { url, shared, n_moved: 10_000, _keep: keep }

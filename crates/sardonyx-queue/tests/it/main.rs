@@ -2,7 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod killed;
+mod measure;
+
 use sardonyx_queue::suite::Arena;
 
 sardonyx_queue::suite!(memory, Arena::memory().await);
 sardonyx_queue::suite!(embedded, Arena::embedded().await);
+sardonyx_queue::suite!(remote, Arena::remote().await);
