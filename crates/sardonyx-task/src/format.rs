@@ -127,30 +127,4 @@ pub(crate) fn bare_line(line: &[u8]) -> &[u8] {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_files_name_says_its_format_and_its_packing() {
-        for (path, format, packing) in [
-            ("a.txt", Some(Format::Lines), Packing::Plain),
-            ("a.log.gz", Some(Format::Lines), Packing::Gzip),
-            ("x/a.b.NDJSON", Some(Format::Ndjson), Packing::Plain),
-            ("a.jsonl.zst", Some(Format::Ndjson), Packing::Zstd),
-            ("a.csv", Some(Format::Csv), Packing::Plain),
-            ("a.parquet", Some(Format::Parquet), Packing::Plain),
-            ("a", None, Packing::Plain),
-            ("a.gz", None, Packing::Gzip),
-        ] {
-            assert_eq!(
-                (Format::of_path(path), Packing::of_path(path)),
-                (format, packing),
-                "{path}"
-            );
-        }
-        for format in Format::ALL {
-            assert_eq!(Format::parse(format.name()), Ok(format));
-        }
-        assert!(Format::parse("xml").unwrap_err().contains("lines, ndjson, csv, parquet"));
-    }
-}
+mod tests;

@@ -270,3 +270,80 @@ impl Reader for ChannelReader {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{ArrayRef, Int64Array};
+
+    use super::*;
+
+    fn rows(n_rows: i64) -> RecordBatch {
+        let column: ArrayRef = Arc::new(Int64Array::from((0..n_rows).collect::<Vec<_>>()));
+        RecordBatch::try_from_iter([("n", column)]).unwrap()
+    }
+
+    #[test]
+    fn a_full_channel_takes_nothing_until_somebody_takes_something() {
+        let channel = Channel::new(5);
+        channel.try_push(rows(3)).unwrap();
+        channel.try_push(rows(2)).unwrap();
+        assert_eq!(channel.try_push(rows(1)), Err(rows(1)));
+        assert!(!channel.wait_for_room(Duration::from_millis(1)));
+        assert_eq!(channel.take(), Some(rows(3)));
+        assert!(channel.wait_for_room(Duration::ZERO));
+        channel.try_push(rows(1)).unwrap();
+        channel.close();
+        assert_eq!(channel.push(rows(1)), Err(rows(1)));
+        assert_eq!(
+            (channel.wait(), channel.wait(), channel.wait()),
+            (Some(rows(2)), Some(rows(1)), None)
+        );
+    }
+
+    #[test]
+    fn who_pushes_waits_for_who_takes() {
+        let channel = Arc::new(Channel::new(1));
+        let pushing = channel.clone();
+        let thread = std::thread::spawn(move || {
+            (0..100).for_each(|_| pushing.push(rows(1)).unwrap());
+            pushing.close();
+        });
+        let mut n_batches = 0;
+        while channel.wait().is_some() {
+            n_batches += 1;
+        }
+        thread.join().unwrap();
+        assert_eq!(n_batches, 100);
+    }
+
+    #[test]
+    fn what_was_taken_is_kept_as_far_as_the_capacity_goes_or_until_it_is_committed() {
+        let channel = Arc::new(Channel::new(4));
+        let mut reader = channel.reader(None, "c").unwrap();
+        for _ in 0..3 {
+            channel.push(rows(2)).unwrap();
+            assert!(matches!(reader.read(10), Ok(Read::Batch(..))));
+        }
+        assert!(channel.reader(Some(b"1.0"), "c").is_ok(), "four rows are kept");
+        let why = channel.reader(Some(b"0.0"), "c").err().unwrap();
+        assert!(why.contains("no longer kept"), "{why}");
+        assert!(channel.reader(None, "c").is_err());
+        reader.committed(b"2.1").unwrap();
+        assert!(channel.reader(Some(b"1.0"), "c").is_err());
+        assert!(channel.reader(Some(b"2.1"), "c").is_ok());
+        assert!(channel.reader(Some(b"nonsense"), "c").is_err());
+    }
+
+    #[test]
+    fn a_reader_that_waits_is_woken() {
+        let channel = Arc::new(Channel::new(4));
+        let mut reader = channel.reader(None, "c").unwrap();
+        let Ok(Read::Wait(_, Some(notify))) = reader.read(1) else { panic!("it does not wait") };
+        channel.push(rows(1)).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let woken = runtime.block_on(async {
+            tokio::time::timeout(Duration::from_secs(60), notify.notified()).await
+        });
+        assert!(woken.is_ok(), "what is pushed before one waits counts as well");
+    }
+}

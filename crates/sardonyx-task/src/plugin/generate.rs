@@ -183,3 +183,76 @@ impl Reader for Generator {
         Ok(Read::Batch(batch, Bytes::from(self.done.to_string())))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    };
+
+    use arrow::{array::AsArray, datatypes::TimestampMicrosecondType};
+    use serde_json::json;
+
+    use super::*;
+
+    /// A clock that shows what the test says, in microseconds.
+    fn clock() -> (Arc<AtomicU64>, Clock) {
+        let now = Arc::new(AtomicU64::new(5_000_000));
+        let shown = now.clone();
+        (now, Arc::new(move || Duration::from_micros(shown.load(Ordering::Relaxed))))
+    }
+
+    #[test]
+    fn rows_come_when_they_are_due_whoever_took_the_last_ones() {
+        let (now, clock) = clock();
+        let keys = json!({"rate": 1000, "splits": 2, "count": 10, "shape": {"n": "sequence", "due": "due"}});
+        let input = Generate::new(&Terms::new("j", "t", &keys), clock).unwrap();
+        let splits = input.splits(None).unwrap().splits;
+        let mut readers: Vec<_> =
+            splits.iter().map(|split| input.open(split, None).unwrap()).collect();
+        let seen = Mutex::new(Vec::new());
+        let mut read = |reader: usize| match readers[reader].read(100).unwrap() {
+            Read::Batch(batch, _) => {
+                let due = batch.column(0).as_primitive::<TimestampMicrosecondType>().values();
+                seen.lock().unwrap().extend(due.iter().copied());
+                batch.num_rows()
+            }
+            Read::Wait(pause, _) => {
+                assert!(pause >= PAUSE_MIN && pause <= Duration::from_millis(2), "{pause:?}");
+                0
+            }
+            Read::End => usize::MAX,
+        };
+        assert_eq!((read(0), read(1)), (1, 0), "row 0 is due at once, row 1 is not");
+        now.fetch_add(1_000, Ordering::Relaxed);
+        assert_eq!((read(0), read(1)), (0, 1));
+        now.fetch_add(5_000, Ordering::Relaxed);
+        assert_eq!((read(0), read(1)), (3, 2), "rows 2, 4, 6 and 3, 5");
+        now.fetch_add(60_000_000, Ordering::Relaxed);
+        assert_eq!((read(0), read(1)), (1, 2), "after a pause all at once");
+        assert_eq!((read(0), read(1)), (usize::MAX, usize::MAX));
+        let mut seen = seen.into_inner().unwrap();
+        seen.sort_unstable();
+        let expected: Vec<i64> = (0..10).map(|row| 5_000_000 + row * 1_000).collect();
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn words_are_common_or_rare() {
+        let keys = json!({"count": 1000, "splits": 1, "shape": {"line": {"words": 10, "vocabulary": 1000}}});
+        let input = Generate::new(&Terms::new("j", "t", &keys), system_clock()).unwrap();
+        let split = input.splits(None).unwrap().splits.remove(0);
+        let Read::Batch(batch, _) = input.open(&split, None).unwrap().read(1000).unwrap() else {
+            panic!("no rows")
+        };
+        let text: Vec<&str> = batch.column(0).as_string::<i32>().iter().flatten().collect();
+        let words: Vec<&str> = text.iter().flat_map(|line| line.split(' ')).collect();
+        assert_eq!(words.len(), 10_000);
+        let count = |word: &str| words.iter().filter(|other| **other == word).count();
+        // The first of 1000 has about log(2) / log(1000) of them: a tenth.
+        assert!((900..1100).contains(&count("w00000")), "{}", count("w00000"));
+        assert!(count("w00000") > 3 * count("w00009"));
+        assert!(words.iter().all(|word| word.len() == 6 && *word < "w01000"));
+    }
+}

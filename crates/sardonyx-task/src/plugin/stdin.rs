@@ -158,3 +158,57 @@ fn complaint(broken: Broken, n_rows: u64) -> String {
         Broken::Other(why) => format!("stdin: {why}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{input::Read, suite};
+
+    fn stdin(text: &'static str, keys: &serde_json::Value) -> Stdin {
+        let terms = Terms::new("job", "read", keys);
+        Stdin::new(&terms, Taken::default(), move || Box::new(text.as_bytes())).unwrap()
+    }
+
+    #[test]
+    fn stdin_passes_the_suite() {
+        for (format, text) in
+            [("lines", "a\nb\nc\nd"), ("ndjson", "{\"a\":1}\n{\"a\":2}\n\n{\"a\":3}\n")]
+        {
+            let make = || Ok(Arc::new(stdin(text, &json!({"format": format}))) as Arc<dyn Input>);
+            suite::input(&make).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_record_that_is_wrong_fails_behind_those_that_are_right() {
+        let input = stdin(
+            "{\"a\":1}\n{\"a\":2}\n{\"a\":",
+            &json!({"format": "ndjson", "columns": ["a"], "schema": {"a": "int"}}),
+        );
+        let mut reader = input.open(b"stdin", None).unwrap();
+        let why = loop {
+            match reader.read(10) {
+                Ok(Read::Batch(..)) => {}
+                Ok(Read::Wait(..)) => std::thread::yield_now(),
+                Ok(Read::End) => panic!("it ended"),
+                Err(why) => break why,
+            }
+        };
+        assert!(why.starts_with("stdin, after ") && why.contains("value"), "{why}");
+    }
+
+    #[test]
+    fn only_one_task_reads_it() {
+        let taken = Taken::default();
+        let of = |task: &str| {
+            let terms = Terms::new("job", task, &json!({}));
+            Stdin::new(&terms, taken.clone(), || Box::new(&b"a\n"[..])).unwrap()
+        };
+        of("one").open(b"stdin", None).map(|_| ()).unwrap();
+        of("one").open(b"stdin", None).map(|_| ()).unwrap();
+        let why = of("two").open(b"stdin", None).err().unwrap();
+        assert!(why.contains("by the task one of the job job"), "{why}");
+    }
+}

@@ -100,3 +100,45 @@ impl Writer for StdoutWriter {
         shown.map_err(|why| format!("stdout takes no more: {why}"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::suite::{self, Guarantee, Target};
+
+    #[test]
+    fn stdout_passes_the_suite() {
+        let mut fresh = || {
+            let sink = Arc::new(Mutex::new(Vec::new()));
+            let rows = sink.clone();
+            let make = move || {
+                let terms = Terms::new("job", "write", &json!({}));
+                Ok(Arc::new(Stdout::new(&terms, sink.clone())?) as Arc<dyn Output>)
+            };
+            let rows = move || {
+                let text = String::from_utf8(lock(&rows).clone()).unwrap();
+                Ok(text.lines().map(str::to_owned).collect())
+            };
+            Ok(Target { make: Box::new(make), rows: Box::new(rows) })
+        };
+        suite::output(Guarantee::AtMostOnce, &mut fresh).unwrap();
+    }
+
+    #[test]
+    fn a_csv_header_is_shown_once() {
+        let sink = Arc::new(Mutex::new(Vec::new()));
+        let terms = Terms::new("job", "write", &json!({"format": "csv"}));
+        let output = Stdout::new(&terms, sink.clone()).unwrap();
+        let column: arrow::array::ArrayRef = Arc::new(arrow::array::Int64Array::from(vec![1, 2]));
+        let batch = RecordBatch::try_from_iter([("n", column)]).unwrap();
+        for part in ["a", "b"] {
+            let mut writer = output.open(part).unwrap();
+            writer.write(&batch).unwrap();
+            writer.prepare(false).unwrap();
+            writer.committed().unwrap();
+        }
+        assert_eq!(lock(&sink).as_slice(), b"n\n1\n2\n1\n2\n");
+    }
+}

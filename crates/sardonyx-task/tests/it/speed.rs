@@ -22,7 +22,7 @@ fn megabytes() -> u64 {
     std::env::var("SARDONYX_SPEED_MB").ok().and_then(|text| text.parse().ok()).unwrap_or(3)
 }
 
-fn input(keys: &Value) -> Arc<dyn Input> {
+fn made(keys: &Value) -> Arc<dyn Input> {
     let name = keys["plugin"].as_str().unwrap();
     plugin::input(name, &Terms::new("speed", "read", keys)).unwrap().unwrap()
 }
@@ -109,7 +109,7 @@ fn speed_of_ndjson() {
     let three = json!({"plugin": "file", "path": path, "columns": ["user", "status", "bytes"]});
     let all = json!({"plugin": "file", "path": path});
     for (what, keys) in [("ndjson, 3 of 5 columns", three), ("ndjson, 5 columns", all)] {
-        let input = input(&keys);
+        let input = made(&keys);
         report(what, logs.bytes, || {
             let (mut rows, mut sum) = (0, 0);
             read_all(&*input, |batch| {
@@ -141,7 +141,7 @@ fn speed_of_lines() {
     }
     file.flush().unwrap();
     drop(file);
-    let input = input(&json!({"plugin": "file", "path": path.to_str().unwrap()}));
+    let input = made(&json!({"plugin": "file", "path": path.to_str().unwrap()}));
     report("lines", bytes, || {
         let mut seen = 0;
         read_all(&*input, |batch| seen += batch.num_rows() as u64);
@@ -153,7 +153,7 @@ fn speed_of_lines() {
 fn speed_of_outputs() {
     let directory = tempfile::tempdir().unwrap();
     let logs = logs(directory.path());
-    let input = input(&json!({"plugin": "file", "path": logs.path.to_str().unwrap()}));
+    let input = made(&json!({"plugin": "file", "path": logs.path.to_str().unwrap()}));
     for name in ["out.ndjson", "out.csv", "out.parquet", "out.csv.zst"] {
         let path = directory.path().join(name);
         let path = path.to_str().unwrap();

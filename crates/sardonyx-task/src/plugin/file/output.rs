@@ -302,3 +302,41 @@ impl Writer for PartWriter {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use arrow::array::{ArrayRef, Int64Array};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_finished_when_it_is_old_enough() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("n.ndjson");
+        let keys = json!({"path": path.to_str().unwrap(), "roll-every": "1m"});
+        let now = Arc::new(AtomicU64::new(1_000));
+        let shown = now.clone();
+        let clock: Clock = Arc::new(move || Duration::from_secs(shown.load(Ordering::Relaxed)));
+        let output = FileOutput::new(&Terms::new("job", "write", &keys), clock).unwrap();
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        let batch = RecordBatch::try_from_iter([("n", column)]).unwrap();
+        let mut writer = output.open("p").unwrap();
+        let mut commit = |rows: bool| {
+            if rows {
+                writer.write(&batch).unwrap();
+            }
+            writer.prepare(true).unwrap();
+            writer.committed().unwrap();
+            let finished = directory.path().join("n-p-000001.ndjson");
+            fs::read_to_string(finished).map(|text| text.lines().count()).ok()
+        };
+        assert_eq!(commit(true), None);
+        now.fetch_add(59, Ordering::Relaxed);
+        assert_eq!(commit(true), None, "a second is missing");
+        now.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(commit(false), Some(2), "old enough, without news");
+    }
+}
