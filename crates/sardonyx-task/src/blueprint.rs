@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Registry, Terms, flow::Flow, group::Grouping, on_error::OnError, registry::Kind};
+use crate::{Registry, Terms, flow::Flow, group::Grouping, on_error::Policy, registry::Kind};
 
 /// A task downstream.
 #[derive(Clone)]
@@ -24,14 +24,12 @@ pub struct Blueprint {
     pub upstream: Vec<String>,
     /// Whom it sends to, in the order of the workflow, but for the one that takes dead letters.
     pub downstream: Vec<Next>,
-    /// Where records go that its function failed on.
-    pub dead_letters: Option<String>,
-    /// What happens to them otherwise.
-    pub on_error: OnError,
+    /// What happens to records that its function fails on.
+    pub policy: Policy,
     /// By what it groups, if it does.
     pub grouping: Option<Grouping>,
-    /// Which segments go where; `None`: all of them everywhere.
-    pub flow: Option<Flow>,
+    /// The conditions of all tasks, as the job has them.
+    conditions: Value,
 }
 
 impl Blueprint {
@@ -56,26 +54,35 @@ impl Blueprint {
         let upstream = edges.iter().filter(|(_, to)| to == task).map(|(from, _)| from.clone());
         let next: Vec<&String> =
             edges.iter().filter(|(from, _)| from == task).map(|(_, to)| to).collect();
-        let dead_letters = terms.text("dead-letters")?.map(str::to_owned);
+        let policy = Policy::of(&terms)?;
+        if let Some(letters) = policy.dead_letters.as_ref().filter(|it| !next.contains(it)) {
+            return Err(format!(
+                "dead-letters goes to {letters:?}, which does not follow it: add the edge \
+                 [{task:?}, {letters:?}] to the workflow"
+            ));
+        }
         let downstream = next
             .iter()
-            .filter(|to| Some(**to) != dead_letters.as_ref())
+            .filter(|to| Some(**to) != policy.dead_letters.as_ref())
             .map(|to| {
                 let grouping = grouping(&entry(to)?, registry)?;
                 Ok(Next { task: (*to).clone(), grouping })
             })
             .collect::<Result<Vec<_>, String>>()?;
-        let names: Vec<String> = downstream.iter().map(|next| next.task.clone()).collect();
-        Ok(Blueprint {
-            kind,
-            upstream: upstream.collect(),
-            dead_letters,
-            on_error: OnError::read(&terms)?,
-            grouping: grouping(&terms, registry)?,
-            flow: Flow::of(job, task, &names, registry)?,
-            downstream,
-            terms,
-        })
+        let grouping = grouping(&terms, registry)?;
+        let conditions = serde_json::json!({ "flow": job["flow"] });
+        let upstream = upstream.collect();
+        let mut blueprint =
+            Blueprint { terms, kind, upstream, downstream, policy, grouping, conditions };
+        blueprint.policy.routes_exceptions =
+            blueprint.flow(registry)?.is_some_and(|flow| flow.has_exceptions());
+        Ok(blueprint)
+    }
+
+    /// Which segments go where; `None`: all of them everywhere.
+    pub(crate) fn flow(&self, registry: &Registry) -> Result<Option<Flow>, String> {
+        let names: Vec<String> = self.downstream.iter().map(|next| next.task.clone()).collect();
+        Flow::of(&self.conditions, self.task(), &names, registry)
     }
 
     /// Its name.

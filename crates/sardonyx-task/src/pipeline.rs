@@ -286,7 +286,7 @@ impl Task {
     fn egress(&self) -> Vec<QueueName> {
         let blueprint = &self.order.blueprint;
         let next = blueprint.downstream.iter().map(|next| &next.task);
-        next.chain(&blueprint.dead_letters).map(|to| self.queue_to(to)).collect()
+        next.chain(&blueprint.policy.dead_letters).map(|to| self.queue_to(to)).collect()
     }
 
     fn queue_to(&self, to: &str) -> QueueName {

@@ -17,6 +17,7 @@ use self::grouped::Grouped;
 use crate::{
     Function, Registry,
     blueprint::{Blueprint, Next},
+    flow::Flow,
     on_error::{self, Failed},
     output::Writer,
     partition,
@@ -59,6 +60,7 @@ pub(crate) struct Worker {
     /// Whether messages travel as bytes, and made small how.
     encodes: Option<Compression>,
     batch_rows: Option<usize>,
+    flow: Option<Flow>,
 }
 
 /// What came of some segments.
@@ -99,6 +101,7 @@ impl Worker {
             spy: Arc::clone(spy),
             encodes: carries_bytes.then_some(compression),
             batch_rows: batch_rows.filter(|_| blueprint.kind == Kind::Function),
+            flow: blueprint.flow(registry)?,
         })
     }
 
@@ -123,8 +126,7 @@ impl Worker {
                     self.saw(Phase::ApplyFunction, &made);
                     self.send(&made, &mut sends, &mut counts)?;
                 }
-                counts.rows_failed += failed.len() as u64;
-                self.send_failed(&failed, &mut sends, &mut counts)?;
+                self.send_failed(failed, &mut sends, &mut counts)?;
             }
         }
         Ok((sends, counts))
@@ -163,7 +165,7 @@ impl Worker {
             Role::Input => Ok((Some(batch.clone()), Vec::new())),
             Role::Function(function) => {
                 let applied =
-                    on_error::apply_with(function.as_mut(), batch, &self.blueprint.on_error)?;
+                    on_error::apply_with(function.as_mut(), batch, &self.blueprint.policy)?;
                 Ok((Some(applied.batch), applied.failed))
             }
             Role::Grouped(groups) => {
@@ -179,7 +181,7 @@ impl Worker {
 
     /// Routes a batch: to whom, into which partition, and in what form.
     fn send(
-        &self,
+        &mut self,
         batch: &RecordBatch,
         sends: &mut Vec<Outgoing>,
         counts: &mut Counts,
@@ -187,19 +189,30 @@ impl Worker {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        match &self.blueprint.flow {
+        match &mut self.flow {
             None => {
                 for next in &self.blueprint.downstream {
                     self.send_to(next, batch, sends, counts)?;
                 }
+                Ok(())
             }
             Some(flow) => {
-                for (to, routed) in flow.route(batch)? {
-                    let next = self.blueprint.downstream.iter().find(|next| next.task == to);
-                    if let Some(next) = next {
-                        self.send_to(next, &routed, sends, counts)?;
-                    }
-                }
+                let routed = flow.route(batch)?;
+                self.send_routed(&routed, sends, counts)
+            }
+        }
+    }
+
+    fn send_routed(
+        &self,
+        routed: &[(String, RecordBatch)],
+        sends: &mut Vec<Outgoing>,
+        counts: &mut Counts,
+    ) -> Result<(), String> {
+        for (to, batch) in routed {
+            let next = self.blueprint.downstream.iter().find(|next| next.task == *to);
+            if let Some(next) = next {
+                self.send_to(next, batch, sends, counts)?;
             }
         }
         Ok(())
@@ -245,22 +258,31 @@ impl Worker {
         Ok(segments)
     }
 
-    /// Records that failed go where the job says: dead letters, and routes for exceptions.
+    /// Records that failed go where the job says: first the routes for exceptions, then the dead
+    /// letters. What nothing is for ends the job, unless it is to be skipped.
     fn send_failed(
-        &self,
-        failed: &[Failed],
+        &mut self,
+        failed: Vec<Failed>,
         sends: &mut Vec<Outgoing>,
         counts: &mut Counts,
     ) -> Result<(), String> {
         if failed.is_empty() {
             return Ok(());
         }
-        let letters = on_error::letters(self.blueprint.task(), failed)?;
-        let exceptions = self.blueprint.flow.as_ref().map(|flow| flow.exceptions());
-        let to = exceptions.into_iter().flatten();
-        for to in to.chain(self.blueprint.dead_letters.clone()) {
-            let next = Next { task: to, grouping: None };
-            self.send_to(&next, &letters, sends, counts)?;
+        counts.rows_failed += failed.len() as u64;
+        let left = match self.flow.as_mut().filter(|flow| flow.has_exceptions()) {
+            Some(flow) => {
+                let routed = flow.route_failed(&failed)?;
+                self.send_routed(&routed.batches, sends, counts)?;
+                routed.left
+            }
+            None => failed,
+        };
+        let policy = &self.blueprint.policy;
+        policy.settle(&left)?;
+        if let Some(to) = policy.dead_letters.clone().filter(|_| !left.is_empty()) {
+            let letters = on_error::letters(self.blueprint.task(), &left)?;
+            self.send_to(&Next { task: to, grouping: None }, &letters, sends, counts)?;
         }
         Ok(())
     }
