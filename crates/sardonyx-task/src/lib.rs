@@ -7,8 +7,8 @@
 //! Not here: which peer runs what (that is the cluster's), and how messages are kept (the queues').
 
 mod blueprint;
-mod format;
 pub mod flow;
+mod format;
 pub mod function;
 pub mod group;
 pub mod input;
@@ -19,12 +19,12 @@ pub mod on_error;
 pub mod output;
 pub mod partition;
 pub mod pipeline;
+pub mod plugin;
 pub mod pool;
 pub mod record;
 pub mod registry;
 pub mod spy;
 mod sql;
-pub mod plugin;
 pub mod suite;
 mod terms;
 #[cfg(test)]
