@@ -62,13 +62,32 @@ fn watches(old: &Replica, new: &Replica, me: &PeerId) -> Vec<Effect> {
 }
 
 fn tasks(old: &Replica, new: &Replica, me: &PeerId) -> Vec<Effect> {
-    let (was, now) = (old.assignment(me), new.assignment(me));
+    let (was, now) = (old.assignment(me), runs(old, new, me));
     let was_sealing = was == now && old.is_sealing(me);
     let seals = (new.is_sealing(me) && !was_sealing).then(|| now.clone()).flatten();
     let moves = was != now;
-    let stop = was.filter(|_| moves).map(Effect::StopTask);
+    let goes_on = now.is_none() && mutant::is_on(Mutant::TaskOutlivesGrant);
+    let stop = was.filter(|_| moves && !goes_on).map(Effect::StopTask);
     let start = now.filter(|_| moves).map(Effect::StartTask);
     stop.into_iter().chain(start).chain(seals.map(Effect::SealTask)).collect()
+}
+
+/// What `me` runs now. It is looked up; the documents compare the lists of all tasks, and the first
+/// that has changed need not be the one that `me` is on.
+fn runs(old: &Replica, new: &Replica, me: &PeerId) -> Option<Assignment> {
+    let now = new.assignment(me)?;
+    if !mutant::is_on(Mutant::TaskByShape) || old.assignment(me).as_ref() == Some(&now) {
+        return Some(now);
+    }
+    for (job, was) in new.jobs().filter_map(|job| Some((job, old.job(job.id())?))) {
+        let lists = job.allocations().zip(was.allocations());
+        for ((task, peers), (_, were)) in lists {
+            if !peers.eq(were) {
+                return Some(Assignment { job: job.id().clone(), task: task.clone(), ..now });
+            }
+        }
+    }
+    Some(now)
 }
 
 /// Watches as the documents change them, command by command. Kept as a mutant: it loses the watch

@@ -8,6 +8,8 @@
 //! [`mod@diff`], [`laws`], [`wire`] and `show` as needed.
 
 #![no_std]
+// Shares are integers: two machines may round floats differently, and then they disagree for ever.
+#![deny(clippy::float_arithmetic)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 extern crate alloc;

@@ -52,11 +52,73 @@ pub enum Mutant {
     BlindWatches,
     /// A reader whose next entry is gone goes on with the first that is there (the shell's rule).
     SkippedGap,
+    /// The watcher of a member that has a joiner is given a joiner too.
+    WatcherTaken,
+    /// A joiner whose notification was refused waits on.
+    NoAbortWhenNotifyRefused,
+    /// A joiner whose acceptance was refused waits on.
+    NoAbortWhenAcceptRefused,
+    /// A member whose old abort comes again tries to join once more.
+    MemberAborts,
+    /// Aborted joiners wait equally long.
+    EvenWaits,
+    /// Aborted joiners wait no longer for having failed before.
+    SteadyWaits,
+    /// The wait of an aborted joiner grows without end.
+    EndlessWaits,
+    /// A joiner that makes no progress has nobody's pulse checked.
+    NoPeerGc,
+    /// A volunteer that is no member is given a task.
+    Ghosts,
+    /// What a peer runs is guessed from the first list of peers that changed.
+    TaskByShape,
+    /// A task goes on until its peer is given another one.
+    TaskOutlivesGrant,
+    /// Only the last peer of a task may seal it, as in the documents.
+    SealedByTheLast,
+    /// The right to seal a task outlives the task.
+    SealOutlivesTask,
+    /// Completions are counted, and so many tasks from the first are taken for done.
+    CompletionsByPlace,
+    /// A killed job takes what everybody else runs with it.
+    KillForgetsOthers,
+    /// A job that is over can be killed.
+    EndedTwice,
+    /// Peers that a job cannot use go to jobs without a limit only, as in the documents.
+    ExcessToUnlimited,
+    /// The oldest jobs are first in the race for a hundred percent, not the largest.
+    OldestSharesFirst,
+    /// Peers lost by rounding shares, and all that nobody asked for, go to the largest job.
+    LeftOversToTop,
+    /// Peers are shared out by turns, whatever scheduler is configured.
+    OneSchedulerForAll,
+    /// Peers move so that the first of equals has one more.
+    MovedForSymmetry,
+    /// Every job is protected, also one that did not ask for it.
+    CoverageForAll,
+    /// An aborted joiner keeps its whole node waiting (the shell's rule).
+    WaitsInLoop,
+    /// Commands are appended before the effects that they claim (the shell's rule).
+    CommandsFirst,
+    /// A loop that failed leaves its pulses beating (the shell's rule).
+    ZombieLoop,
+    /// A process whose session is gone goes on (the shell's rule).
+    SessionOutlived,
+    /// What a task says counts after it was taken away (the shell's rule).
+    StaleReports,
+    /// A log that has grown is not trimmed by itself (the node's rule).
+    NeverTrimmed,
+    /// The origin is stored before the jobs that it does not hold (the node's rule).
+    OriginBeforeJobs,
+    /// An older origin replaces a newer one (the store's rule).
+    OlderOriginWins,
+    /// Entries are forgotten before the origin is stored (the store's rule).
+    TrimBeforeOrigin,
 }
 
 impl Mutant {
     /// Every rule that can be switched off.
-    pub const ALL: [Mutant; 23] = [
+    pub const ALL: [Mutant; 54] = [
         Mutant::NoGuards,
         Mutant::EdgeWatches,
         Mutant::NoProbe,
@@ -80,6 +142,37 @@ impl Mutant {
         Mutant::Undetermined,
         Mutant::BlindWatches,
         Mutant::SkippedGap,
+        Mutant::WatcherTaken,
+        Mutant::NoAbortWhenNotifyRefused,
+        Mutant::NoAbortWhenAcceptRefused,
+        Mutant::MemberAborts,
+        Mutant::EvenWaits,
+        Mutant::SteadyWaits,
+        Mutant::EndlessWaits,
+        Mutant::NoPeerGc,
+        Mutant::Ghosts,
+        Mutant::TaskByShape,
+        Mutant::TaskOutlivesGrant,
+        Mutant::SealedByTheLast,
+        Mutant::SealOutlivesTask,
+        Mutant::CompletionsByPlace,
+        Mutant::KillForgetsOthers,
+        Mutant::EndedTwice,
+        Mutant::ExcessToUnlimited,
+        Mutant::OldestSharesFirst,
+        Mutant::LeftOversToTop,
+        Mutant::OneSchedulerForAll,
+        Mutant::MovedForSymmetry,
+        Mutant::CoverageForAll,
+        Mutant::WaitsInLoop,
+        Mutant::CommandsFirst,
+        Mutant::ZombieLoop,
+        Mutant::SessionOutlived,
+        Mutant::StaleReports,
+        Mutant::NeverTrimmed,
+        Mutant::OriginBeforeJobs,
+        Mutant::OlderOriginWins,
+        Mutant::TrimBeforeOrigin,
     ];
 }
 

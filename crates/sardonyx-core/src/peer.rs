@@ -176,7 +176,9 @@ impl Peer {
                 say(is_known.then(|| report.into()))
             }
             Input::TimerFired { replica } => {
-                let is_out = self.standing == Standing::BackingOff && !replica.is_joining(&self.id);
+                let waits = self.standing == Standing::BackingOff
+                    || (self.standing == Standing::Member && mutant::is_on(Mutant::MemberAborts));
+                let is_out = waits && !replica.is_joining(&self.id);
                 match is_out {
                     true if replica.has_candidate() => self.ask(),
                     true => self.look_again(replica),
@@ -210,7 +212,8 @@ impl Peer {
     fn gc_after(&self, failures: u32) -> Option<Command> {
         let is_due = |every: u32| failures > 0 && failures.checked_rem(every) == Some(0);
         let gc = PeerGc { peer: self.id.clone() };
-        self.gc_every.is_some_and(is_due).then(|| gc.into())
+        let every = self.gc_every.filter(|_| !mutant::is_on(Mutant::NoPeerGc));
+        every.is_some_and(is_due).then(|| gc.into())
     }
 
     fn ask(&mut self) -> Output {
@@ -332,8 +335,12 @@ impl BackOff {
     /// which the shell draws evenly, spreads it from nothing to twice the mean, so that those who
     /// collided do not collide again.
     pub fn wait(&self, attempts: u32, random: u32) -> Duration {
-        let doublings = attempts.saturating_sub(1).min(31);
-        let mean = self.first.saturating_mul(1 << doublings).min(self.longest);
+        let is_steady = mutant::is_on(Mutant::SteadyWaits);
+        let doublings = if is_steady { 0 } else { attempts.saturating_sub(1).min(31) };
+        let is_endless = mutant::is_on(Mutant::EndlessWaits);
+        let longest = if is_endless { Duration::MAX } else { self.longest };
+        let mean = self.first.saturating_mul(1 << doublings).min(longest);
+        let random = if mutant::is_on(Mutant::EvenWaits) { u32::MAX / 2 } else { random };
         let nanos = mean.as_nanos() * 2 * u128::from(random) / u128::from(u32::MAX);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }

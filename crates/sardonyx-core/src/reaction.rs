@@ -187,9 +187,15 @@ fn must_abort(entry: &Entry, outcome: &Outcome, old: &Replica, new: &Replica, me
         Command::PrepareJoinCluster(it) if it.joiner == *me => {
             is_refusal(outcome) && !mutant::is_on(Mutant::NoAbortWhenRefused)
         }
-        Command::NotifyJoinCluster(it) if it.joiner == *me => outcome.is_err(),
-        Command::NotifyWatchers(it) if it.joiner == *me => outcome.is_err(),
-        Command::AcceptJoinCluster(it) if it.joiner == *me => outcome.is_err(),
+        Command::NotifyJoinCluster(it) if it.joiner == *me => {
+            outcome.is_err() && !mutant::is_on(Mutant::NoAbortWhenNotifyRefused)
+        }
+        Command::NotifyWatchers(it) if it.joiner == *me => {
+            outcome.is_err() && !mutant::is_on(Mutant::NoAbortWhenNotifyRefused)
+        }
+        Command::AcceptJoinCluster(it) if it.joiner == *me => {
+            outcome.is_err() && !mutant::is_on(Mutant::NoAbortWhenAcceptRefused)
+        }
         // These two are the end of the join already; nothing is left to abort.
         Command::AbortJoinCluster(it) if it.joiner == *me => false,
         Command::LeaveCluster(it) if it.peer == *me => false,
@@ -221,7 +227,9 @@ fn answers(entry: &Entry, outcome: &Outcome, new: &Replica, me: &PeerId) -> Vec<
         Command::PrepareJoinCluster(it) if it.joiner == *me && is_refusal(outcome) => {
             probe_one(entry, new)
         }
-        Command::AbortJoinCluster(it) if it.joiner == *me && !new.is_member(me) => {
+        Command::AbortJoinCluster(it)
+            if it.joiner == *me && (!new.is_member(me) || mutant::is_on(Mutant::MemberAborts)) =>
+        {
             Vec::from([Effect::BackOff])
         }
         Command::LeaveCluster(it) if it.peer == *me && !mutant::is_on(Mutant::NoSelfStop) => {

@@ -97,7 +97,8 @@ pub(crate) struct TaskView {
 
 impl<'a> JobView<'a> {
     fn new(place: u64, job: &'a Job) -> JobView<'a> {
-        let covered = usize::from(job.terms.partial_coverage_protection);
+        let is_covered = job.terms.partial_coverage_protection;
+        let covered = usize::from(is_covered || mutant::is_on(Mutant::CoverageForAll));
         let unfinished = job.terms.tasks.iter().zip(&job.tasks).enumerate();
         let unfinished = unfinished.filter(|(_, (_, task))| !task.is_completed);
         let tasks: Vec<_> = unfinished
@@ -158,7 +159,11 @@ impl Replica {
 
     /// How many peers each live job gets.
     fn share_out(&self, jobs: &[JobView<'_>]) -> Vec<usize> {
-        match self.job_scheduler {
+        let scheduler = match mutant::is_on(Mutant::OneSchedulerForAll) {
+            true => JobScheduler::RoundRobin,
+            false => self.job_scheduler,
+        };
+        match scheduler {
             JobScheduler::Greedy => greedy::jobs(self.n_peers(), jobs),
             JobScheduler::RoundRobin => round_robin::jobs(self.n_peers(), jobs),
             JobScheduler::Percentage => percentage::jobs(self.n_peers(), jobs),

@@ -8,7 +8,6 @@
 mod agree;
 mod boarding;
 mod life;
-mod log_size;
 mod outbox;
 mod perform;
 mod timers;

@@ -20,6 +20,7 @@
 mod client;
 mod driver;
 pub mod job;
+mod log_size;
 mod node;
 mod tasks;
 mod trim;
@@ -29,6 +30,7 @@ pub use driver::{
     CHECKPOINT_EVERY, Config, Driver, Event, Fatal, INBOX_MAX, Namer, OUTBOX_MAX, TASK_STOP_MAX,
     View, fresh_name, is_checkpoint,
 };
+pub use log_size::LogSize;
 pub use node::{BULK_MIN, Effect, Input, Node, Output};
 pub use tasks::{DataTasks, Reports, Task, Tasks, WaitTasks, Work};
-pub use trim::JOB_PIECE_BYTES_MAX;
+pub use trim::{JOB_PIECE_BYTES_MAX, TRIM_STEPS, TrimStep, is_over, trim_steps};

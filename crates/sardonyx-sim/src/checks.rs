@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sardonyx_core::{JobScheduler, PeerId, Replica, peer::Standing, replica::job::Job};
 
-use crate::world::World;
+use crate::world::{READ_MAX, World};
 
 /// A check by name, and what it found wrong.
 pub type Check = fn(&World) -> Result<(), String>;
@@ -18,6 +18,9 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("everybody runs what the log says", everybody_runs_what_the_log_says),
     ("every job that can be finished is", every_job_that_can_be_finished_is),
     ("the log is bounded", the_log_is_bounded),
+    ("the log is trimmed by itself", the_log_is_trimmed_by_itself),
+    ("everybody is in soon", everybody_is_in_soon),
+    ("joins are cheap in fair weather", joins_are_cheap_in_fair_weather),
 ];
 
 /// The first check that fails, if any.
@@ -132,6 +135,40 @@ fn the_log_is_bounded(world: &World) -> Result<(), String> {
     let max = 200 + 15 * world.boots() + 5 * world.steps();
     match world.log_length() > max {
         true => Err(format!("{} entries for {} boots", world.log_length(), world.boots())),
+        false => Ok(()),
+    }
+}
+
+/// Nodes count the same entries, and when there are enough the oldest member's trims. One that took an
+/// origin has counted fewer, by what lay between the `gc` and the origin: at most what is read at
+/// once.
+fn the_log_is_trimmed_by_itself(world: &World) -> Result<(), String> {
+    let Some((trim_after, since)) = world.trim_after() else { return Ok(()) };
+    match since > trim_after + trim_after / 5 + READ_MAX && world.replica().n_peers() > 0 {
+        true => Err(format!("{since} entries since the last gc, one is due after {trim_after}")),
+        false => Ok(()),
+    }
+}
+
+/// How long after a storm the last joiner may be let in, in milliseconds: twice the longest wait, and
+/// some more for the joining.
+pub const JOINED_WITHIN_MAX: u64 = 30_000;
+
+fn everybody_is_in_soon(world: &World) -> Result<(), String> {
+    let after = world.joined_after();
+    match after > JOINED_WITHIN_MAX {
+        true => Err(format!("the last was let in {after} ms after the storm")),
+        false => Ok(()),
+    }
+}
+
+/// Where many start together and nothing goes wrong, a join takes so many entries on average.
+pub const ENTRIES_PER_JOIN_MAX: usize = 6;
+
+fn joins_are_cheap_in_fair_weather(world: &World) -> Result<(), String> {
+    let (entries, joins) = (world.log_length(), world.boots());
+    match world.is_fair() && entries > 10 + ENTRIES_PER_JOIN_MAX * joins {
+        true => Err(format!("{entries} entries for {joins} joins")),
         false => Ok(()),
     }
 }

@@ -50,6 +50,7 @@ impl Start {
             scheduler: JobScheduler::RoundRobin,
             peers: self.peers,
             gc_every: Some(4),
+            trim_after: None,
             latency: self.latency,
             steps: vec![Step { at: 0, what: What::Fault(start) }],
         };

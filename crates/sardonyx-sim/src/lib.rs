@@ -19,6 +19,7 @@ mod process;
 mod rng;
 pub mod shrink;
 mod store;
+mod twins;
 pub mod weather;
 pub mod workload;
 pub mod world;

@@ -37,6 +37,8 @@ pub struct Plan {
     /// After how many failed attempts a joiner has everybody's pulse checked, if ever: it is a
     /// second way to find the dead, and hides whether the first one works.
     pub gc_every: Option<u32>,
+    /// From how many entries on a node trims the log by itself, if ever.
+    pub trim_after: Option<u32>,
     /// The longest that a message takes, in milliseconds.
     pub latency: u64,
     /// What happens, in any order.
@@ -73,6 +75,9 @@ impl Plan {
             [JoinProtocol::ThreePhase, JoinProtocol::ThreePhase, JoinProtocol::TwoPhase];
         let protocol = *rng.pick(&protocols).unwrap_or(&JoinProtocol::ThreePhase);
         let scheduler = *rng.pick(&SCHEDULERS).unwrap_or(&JobScheduler::RoundRobin);
+        if rng.chance(8) {
+            return Plan::fair(seed, protocol, scheduler, &mut rng);
+        }
         let n_processes = if rng.chance(10) { rng.between(6, 12) } else { rng.between(1, 6) };
         // Some clusters start together, others one by one.
         let spread = *rng.pick(&[1, 300, 3_000]).unwrap_or(&300);
@@ -81,10 +86,14 @@ impl Plan {
             .map(|start| Step { at: rng.below(spread), what: What::Fault(start) })
             .collect();
         let peers = rng.between(1, 4) as usize;
-        let gc_every = rng.chance(50).then_some(4);
+        let gc_every = rng.chance(50).then(|| rng.between(2, 5) as u32);
+        let trim_after = rng.chance(50).then(|| rng.between(20, 150) as u32);
         let latency = *rng.pick(&[2, 20, 200]).unwrap_or(&20);
         for request in workload::draw(&mut rng) {
-            steps.push(Step { at: rng.below(STORM), what: What::Request(request) });
+            // Before anybody is in: a limit is refused that is below what is there.
+            let is_limit = matches!(request, Request::Limit(_));
+            let at = if is_limit { 0 } else { rng.below(STORM) };
+            steps.push(Step { at, what: What::Request(request) });
         }
         let mut kinds: Vec<_> = (0..weather::KINDS).filter(|_| rng.chance(50)).collect();
         if kinds.is_empty() {
@@ -105,7 +114,26 @@ impl Plan {
             }
             steps.push(step);
         }
-        Plan { seed, protocol, scheduler, peers, gc_every, latency, steps }
+        Plan { seed, protocol, scheduler, peers, gc_every, trim_after, latency, steps }
+    }
+
+    /// Many start at the same moment, and nothing goes wrong: then joining must be cheap.
+    fn fair(seed: u64, protocol: JoinProtocol, scheduler: JobScheduler, rng: &mut Rng) -> Plan {
+        let processes = rng.between(6, PROCESSES_MAX as u64) as usize;
+        let start = What::Fault(Fault::MassStart { first: 0, processes });
+        let peers = rng.between(2, 5) as usize;
+        let latency = *rng.pick(&[2, 20, 200]).unwrap_or(&20);
+        let steps = vec![Step { at: 0, what: start }];
+        Plan {
+            seed,
+            protocol,
+            scheduler,
+            peers,
+            gc_every: Some(4),
+            trim_after: None,
+            latency,
+            steps,
+        }
     }
 
     /// Reads a plan that was printed.

@@ -33,11 +33,19 @@ pub struct Probes {
     pub jobs_uncovered: u64,
     /// A task was completed.
     pub tasks_completed: u64,
+    /// The loop of a process failed.
+    pub loops_failed: u64,
+    /// A node trimmed the log by itself.
+    pub trims_by_nodes: u64,
+    /// Whoever trimmed died in the middle of it.
+    pub trims_cut_short: u64,
+    /// Somebody else had stored a later origin.
+    pub origins_too_late: u64,
 }
 
 impl Probes {
     /// The counts by name.
-    pub fn counts(&self) -> [(&'static str, u64); 14] {
+    pub fn counts(&self) -> [(&'static str, u64); 18] {
         [
             ("joins aborted", self.joins_aborted),
             (
@@ -56,6 +64,10 @@ impl Probes {
             ("echoes", self.echoes),
             ("protected jobs uncovered", self.jobs_uncovered),
             ("tasks completed", self.tasks_completed),
+            ("loops failed", self.loops_failed),
+            ("trims by nodes", self.trims_by_nodes),
+            ("trims cut short", self.trims_cut_short),
+            ("origins too late", self.origins_too_late),
         ]
     }
 
@@ -76,6 +88,10 @@ impl Probes {
         self.ids_given_up += other.ids_given_up;
         self.bulk_reads += other.bulk_reads;
         self.tasks_completed += other.tasks_completed;
+        self.loops_failed += other.loops_failed;
+        self.trims_by_nodes += other.trims_by_nodes;
+        self.trims_cut_short += other.trims_cut_short;
+        self.origins_too_late += other.origins_too_late;
     }
 
     pub(crate) fn see(&mut self, entry: &Entry, old: &Replica, new: &Replica) {

@@ -2,13 +2,22 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use sardonyx_core::{Command, PeerId, replica::job::Assignment};
-use sardonyx_peer::Node;
+use sardonyx_core::{Command, PeerId, Position, replica::job::Assignment};
+use sardonyx_peer::{LogSize, Node};
 
 use crate::{
     rng::Rng,
     store::{SessionId, Token},
 };
+
+/// Something on its way to the log.
+#[derive(Clone)]
+pub(crate) struct Letter {
+    pub(crate) token: Token,
+    pub(crate) command: Command,
+    /// The run of a task for which it speaks.
+    pub(crate) run: Option<Position>,
+}
 
 pub(crate) struct Process {
     pub(crate) boot: u32,
@@ -31,9 +40,17 @@ pub(crate) struct Process {
     /// When to wake whom, by its clock; and the how-manieth alarm that is.
     pub(crate) alarms: BTreeMap<(i64, u64), PeerId>,
     pub(crate) n_alarms: u64,
-    pub(crate) outbox: VecDeque<(Token, Command)>,
+    pub(crate) outbox: VecDeque<Letter>,
     pub(crate) is_sending: bool,
     pub(crate) is_reading: bool,
+    /// When it is to read next, if nothing keeps it.
+    pub(crate) reads_by: u64,
+    /// Until when its loop waits for something: never, unless a rule is switched off.
+    pub(crate) held_until: u64,
+    /// Its loop has failed and nobody has noticed: never, unless a rule is switched off.
+    pub(crate) is_zombie: bool,
+    /// How long the log is, as it counts.
+    pub(crate) size: LogSize,
     /// What its peers run.
     pub(crate) tasks: BTreeMap<PeerId, Assignment>,
     /// Where its delays come from: its own, so that they do not depend on what others do.
@@ -62,6 +79,10 @@ impl Process {
             outbox: VecDeque::new(),
             is_sending: false,
             is_reading: false,
+            reads_by: 0,
+            held_until: 0,
+            is_zombie: false,
+            size: LogSize::new(None),
             tasks: BTreeMap::new(),
             rng,
         }

@@ -80,11 +80,12 @@ impl<F: Fn(&Plan) -> Option<Failed>> Search<F> {
     }
 
     fn simplify(&mut self) {
-        let simpler: [fn(&mut Plan); 4] = [
+        let simpler: [fn(&mut Plan); 5] = [
             |plan| plan.peers = 1,
             |plan| plan.peers = 2,
             |plan| plan.latency = 2,
             |plan| plan.gc_every = None,
+            |plan| plan.trim_after = None,
         ];
         for change in simpler {
             let mut plan = self.best.plan.clone();
@@ -145,7 +146,8 @@ fn halve(fault: &mut Fault) -> bool {
             *by /= 2;
             return *by != 0;
         }
-        Fault::SessionLost { .. } | Fault::Echo { .. } | Fault::Gc => return false,
+        Fault::Gc { pace, .. } => pace,
+        Fault::SessionLost { .. } | Fault::Echo { .. } | Fault::LoopFails { .. } => return false,
     };
     *span /= 2;
     *span > 0

@@ -2,7 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sardonyx_core::{Command, Entry, Outcome, PeerId, Position, Replica, apply, laws};
+use sardonyx_core::{
+    Command, Entry, JobId, Outcome, PeerId, Position, Replica, apply,
+    command::JobText,
+    laws,
+    mutant::{self, Mutant},
+};
 
 /// Who is connected: a process and which of its lives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -20,6 +25,9 @@ pub(crate) struct Store {
     log: Vec<(bool, Entry)>,
     trimmed: usize,
     origin: Option<(Position, Replica)>,
+    /// The jobs that were put aside, and where each job stands in the log.
+    pub(crate) texts: BTreeMap<JobId, JobText>,
+    submitted: BTreeMap<JobId, Position>,
     /// The cluster after each entry that is no copy, as anybody who plays the log computes it.
     pub(crate) history: BTreeMap<Position, Replica>,
     pub(crate) replica: Replica,
@@ -44,6 +52,8 @@ impl Store {
             log: Vec::new(),
             trimmed: 0,
             origin: None,
+            texts: BTreeMap::new(),
+            submitted: BTreeMap::new(),
             history: BTreeMap::new(),
             replica: Replica::new(),
             check_every: 1,
@@ -72,6 +82,9 @@ impl Store {
             return Ok((entry, None));
         }
         let (next, outcome) = apply(&self.replica, &entry);
+        if let (Command::SubmitJob(it), Ok(())) = (&entry.command, &outcome) {
+            self.submitted.insert(it.id.clone(), entry.position);
+        }
         if entry.position.0.is_multiple_of(self.check_every) {
             laws::check(&next)?;
             self.history.insert(entry.position, next.clone());
@@ -93,18 +106,60 @@ impl Store {
         {
             return (Read::Origin(*position, replica.clone()), position.0 as usize + 1);
         }
+        let at = at.max(self.trimmed);
         let until = self.log.len().min(at + most);
         let fresh = self.log[at..until].iter().filter(|(is_new, _)| *is_new);
         (Read::Entries(fresh.map(|(_, entry)| entry.clone()).collect()), until)
     }
 
-    /// Makes the cluster at `position` the origin and trims, unless a later one is there.
-    pub(crate) fn trim(&mut self, position: Position) {
+    /// Stores an origin, unless a later one is there.
+    pub(crate) fn set_origin(&mut self, position: Position, replica: &Replica) -> bool {
         let is_later = self.origin.as_ref().is_none_or(|(at, _)| *at < position);
-        if let Some(replica) = self.history.get(&position).filter(|_| is_later) {
+        let is_taken = is_later || mutant::is_on(Mutant::OlderOriginWins);
+        if is_taken {
             self.origin = Some((position, replica.clone()));
-            self.trimmed = position.0 as usize + 1;
         }
+        is_taken
+    }
+
+    /// Forgets the entries before the origin.
+    pub(crate) fn trim(&mut self) {
+        if let Some(position) = self.origin.as_ref().map(|(position, _)| *position) {
+            self.forget_until(position);
+        }
+    }
+
+    pub(crate) fn forget_until(&mut self, position: Position) {
+        self.trimmed = self.trimmed.max(position.0 as usize + 1);
+    }
+
+    /// Whoever begins to read finds an origin, every entry behind it, and every unfinished job. Holds
+    /// whenever somebody who trims may die.
+    pub(crate) fn can_be_begun(&self) -> Result<(), String> {
+        let origin = self.origin.as_ref().map(|(position, _)| *position);
+        let behind = origin.map_or(0, |position| position.0 as usize + 1);
+        if behind < self.trimmed {
+            let (from, to) = (behind, self.trimmed);
+            return Err(format!("whoever begins finds a beginning: {from} to {to} are gone"));
+        }
+        let is_before = |job: &JobId| self.submitted.get(job).copied() <= origin;
+        let mut live = self.replica.jobs().filter(|job| job.is_live()).map(|job| job.id());
+        let lost = live.find(|job| is_before(job) && !self.texts.contains_key(*job));
+        match lost {
+            Some(job) => Err(format!("whoever begins knows every job: {job} is not put aside")),
+            None => Ok(()),
+        }
+    }
+
+    /// How many entries there are since the last `gc`, copies left out.
+    pub(crate) fn since_gc(&self) -> usize {
+        let fresh = self.log.iter().rev().filter(|(is_new, _)| *is_new);
+        fresh.take_while(|(_, entry)| !matches!(entry.command, Command::Gc(_))).count()
+    }
+
+    /// Whether nothing was appended under the token yet.
+    pub(crate) fn is_new(&self, token: Token) -> bool {
+        !self.tokens.contains(&token)
     }
 
     /// Ends a session: its pulses are gone. Returns who has to be told of which.

@@ -1,5 +1,6 @@
 //! What can go wrong, as data. A new fault is a variant here, and every workload meets it.
 
+use sardonyx_peer::TRIM_STEPS;
 use serde::{Deserialize, Serialize};
 
 use crate::rng::Rng;
@@ -83,7 +84,12 @@ pub enum Fault {
         lasts: u64,
     },
     /// Somebody trims the log.
-    Gc,
+    Gc {
+        /// After how many steps of trimming it dies.
+        dies_after: usize,
+        /// How long a step takes.
+        pace: u64,
+    },
     /// Something happens just when an entry of a kind has landed.
     Ambush {
         /// Of which kind.
@@ -97,6 +103,11 @@ pub enum Fault {
         process: usize,
         /// Forwards, or backwards.
         by: i64,
+    },
+    /// Something in the loop of a process fails.
+    LoopFails {
+        /// Whose.
+        process: usize,
     },
 }
 
@@ -156,7 +167,7 @@ pub enum Harm {
 }
 
 /// How many kinds of faults there are.
-pub const KINDS: u64 = 14;
+pub const KINDS: u64 = 15;
 
 impl Fault {
     /// A fault of a kind, by number, for a cluster of so many processes.
@@ -179,11 +190,16 @@ impl Fault {
                 Fault::SlowReader { process, delay, lasts: 2 * lasts }
             }
             10 => Fault::StuckReader { process, lasts: 2 * lasts },
-            11 => Fault::Gc,
+            11 => {
+                let dies = rng.chance(30).then(|| rng.below(TRIM_STEPS as u64) as usize);
+                let pace = *rng.pick(&[0, 20, 1_000]).unwrap_or(&0);
+                Fault::Gc { dies_after: dies.unwrap_or(TRIM_STEPS), pace }
+            }
             12 => {
                 let moment = *rng.pick(&MOMENTS).unwrap_or(&Moment::Notified);
                 Fault::Ambush { moment, harm: Harm::draw(rng) }
             }
+            13 => Fault::LoopFails { process },
             _ => Fault::ClockStep { process, by: rng.between(0, 20_000) as i64 - 10_000 },
         }
     }
@@ -200,12 +216,13 @@ impl Fault {
             | Fault::SessionLost { process }
             | Fault::SlowReader { process, .. }
             | Fault::StuckReader { process, .. }
+            | Fault::LoopFails { process }
             | Fault::ClockStep { process, .. } => Some(*process),
             Fault::MassDeath { .. }
             | Fault::MassStart { .. }
             | Fault::LostAnswers { .. }
             | Fault::Echo { .. }
-            | Fault::Gc
+            | Fault::Gc { .. }
             | Fault::Ambush { .. } => None,
         }
     }

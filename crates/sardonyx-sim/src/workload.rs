@@ -31,6 +31,8 @@ pub enum Request {
     },
     /// Another job scheduler.
     Schedule(JobScheduler),
+    /// No more than so many members and joiners, until the storm is over.
+    Limit(u32),
 }
 
 /// What a job asks for.
@@ -98,10 +100,13 @@ impl JobSpec {
 pub(crate) const SCHEDULERS: [JobScheduler; 3] =
     [JobScheduler::Greedy, JobScheduler::RoundRobin, JobScheduler::Percentage];
 
-/// What clients want in a run: nothing, or a few jobs, some of which are killed, and now and then
+/// What clients want in a run: no more than so many peers; nothing, or a few jobs, some of which are killed, and now and then
 /// another scheduler.
 pub(crate) fn draw(rng: &mut Rng) -> Vec<Request> {
     let mut requests = Vec::new();
+    if rng.chance(15) {
+        requests.push(Request::Limit(rng.between(1, 8) as u32));
+    }
     if rng.chance(25) {
         return requests;
     }
@@ -138,6 +143,7 @@ impl Request {
                 Some(KillJob { job: id(job)?, reason: "the run wants it".into() }.into())
             }
             Request::Schedule(scheduler) => Some(schedule(*scheduler)),
+            Request::Limit(peers_max) => Some(limit(*peers_max)),
         }
     }
 
@@ -145,7 +151,7 @@ impl Request {
     pub(crate) fn through(&self) -> Option<usize> {
         match self {
             Request::Submit { through, .. } | Request::Kill { through, .. } => *through,
-            Request::Schedule(_) => None,
+            Request::Schedule(_) | Request::Limit(_) => None,
         }
     }
 }
@@ -153,6 +159,11 @@ impl Request {
 pub(crate) fn configure(protocol: JoinProtocol, scheduler: JobScheduler) -> Command {
     let (join_protocol, job_scheduler) = (Some(protocol), Some(scheduler));
     ConfigureCluster { join_protocol, job_scheduler, ..ConfigureCluster::default() }.into()
+}
+
+pub(crate) fn limit(peers_max: u32) -> Command {
+    let peers_max = Some(peers_max);
+    ConfigureCluster { peers_max, ..ConfigureCluster::default() }.into()
 }
 
 pub(crate) fn schedule(scheduler: JobScheduler) -> Command {

@@ -1,28 +1,35 @@
 //! The world: virtual time, one event after the other.
 //!
-//! `shell` carries out what nodes want, as a process would; `storm` is what goes wrong.
+//! `shell` carries out what nodes want, as a process would; `spoken` judges what they say; `trim`
+//! trims the log; `storm` is what goes wrong.
 
 mod shell;
+mod spoken;
 mod storm;
+mod trim;
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeSet, BinaryHeap},
+    collections::{BTreeMap, BTreeSet, BinaryHeap},
     fmt,
 };
 
 use sardonyx_core::{
-    Command, Entry, JobId, JobScheduler, PeerId, Replica, laws, peer::Standing,
-    replica::job::Assignment,
+    Command, Entry, JobId, JobScheduler, PeerId, Replica, laws,
+    mutant::{self, Mutant},
+    peer::Standing,
+    replica::{PEERS_MAX, job::Assignment},
 };
-use sardonyx_peer::{Input, Node};
+use sardonyx_peer::{Input, Node, TRIM_STEPS};
 
+pub(crate) use self::shell::READ_MAX;
 use crate::{
     checks,
     plan::{Plan, STORM, What},
     probes::Probes,
     process::Process,
     store::{SessionId, Store, Token},
+    twins,
     weather::{Fault, Harm, Moment},
     workload,
 };
@@ -89,7 +96,9 @@ enum Event {
     /// A process gives a sign of life, and finds out whether its session is there.
     Ping(SessionId),
     /// A task has seen the last of its input, or has told everybody downstream.
-    TaskDone(SessionId, PeerId, u64, bool),
+    TaskDone(SessionId, PeerId, Assignment, bool),
+    /// Somebody who trims the log goes on; a node, or a client.
+    Trim(Option<SessionId>, usize),
     /// A step of the plan.
     Step(usize),
 }
@@ -103,6 +112,11 @@ pub struct World {
     store: Store,
     processes: Vec<Process>,
     ambushes: Vec<(Moment, Harm)>,
+    trimmings: Vec<trim::Trimming>,
+    /// How often each peer has asked to join since it had pulses checked.
+    asked: BTreeMap<PeerId, u32>,
+    /// When somebody was last let in.
+    joined_at: u64,
     /// How many appends of a hundred get lost, and until when.
     lost_answers: (u64, u64),
     is_calm: bool,
@@ -151,6 +165,9 @@ impl World {
             n_events: 0,
             store: Store::new(),
             ambushes: Vec::new(),
+            trimmings: Vec::new(),
+            asked: BTreeMap::new(),
+            joined_at: 0,
             lost_answers: (0, 0),
             is_calm: false,
             n_tokens: 0,
@@ -205,6 +222,23 @@ impl World {
         self.n_boots
     }
 
+    /// From how many entries on nodes trim the log, and how many there are since it was last to be.
+    pub fn trim_after(&self) -> Option<(usize, usize)> {
+        let trim_after = self.plan.trim_after? as usize;
+        Some((trim_after, self.store.since_gc()))
+    }
+
+    /// How long after the storm the last one was let in, in milliseconds.
+    pub fn joined_after(&self) -> u64 {
+        self.joined_at.saturating_sub(STORM)
+    }
+
+    /// Whether nothing happened but that processes were started.
+    pub fn is_fair(&self) -> bool {
+        let is_start = |what: &What| matches!(what, What::Fault(Fault::MassStart { .. }));
+        self.plan.steps.iter().all(|step| is_start(&step.what))
+    }
+
     /// How many steps the plan had.
     pub fn steps(&self) -> usize {
         self.plan.steps.len()
@@ -217,6 +251,7 @@ impl World {
         }
         self.play_until(STORM)?;
         self.calm_down();
+        self.append_now(workload::limit(PEERS_MAX))?;
         self.play_until(STORM + CALM_MAX)?;
         checks::judge(self)?;
         // Under shares a job may rightly wait for ever. Now whatever fits can be finished.
@@ -293,20 +328,27 @@ impl World {
     /// the process is stopped.
     fn reaches(&mut self, session: SessionId, event: &Event) -> bool {
         let process = &self.processes[session.process];
-        if process.boot != session.boot || process.node.is_none() {
+        if process.boot != session.boot || process.node.is_none() || process.is_zombie {
             return false;
         }
         let needs_store =
-            matches!(event, Event::Read(_) | Event::Land(_) | Event::Gone(..) | Event::Ping(_));
+            matches!(event, Event::Read(_) | Event::Land(_) | Event::Gone(..) | Event::Ping(_))
+                || matches!(event, Event::Trim(..));
         let cut_off_until = if needs_store { process.cut_off_until } else { 0 };
         let reads = matches!(event, Event::Read(_));
         let stuck_until = if reads { process.stuck_until } else { 0 };
         let until = process.paused_until.max(cut_off_until).max(stuck_until);
+        if reads && until > self.now {
+            // Bad weather is an excuse.
+            self.processes[session.process].reads_by = until;
+        }
+        let until = until.max(self.processes[session.process].held_until);
         if until > self.now {
             self.at(until - self.now, event.clone());
             return false;
         }
-        if self.store.expired.contains(&session) {
+        let goes_on = mutant::is_on(Mutant::SessionOutlived);
+        if self.store.expired.contains(&session) && !goes_on {
             self.lose_session(session);
             return false;
         }
@@ -316,6 +358,7 @@ impl World {
     fn handle(&mut self, event: &Event) -> Result<(), String> {
         let for_session = match event {
             Event::Boot(_) | Event::Step(_) | Event::Expire(_) => None,
+            Event::Trim(session, _) => *session,
             Event::Read(session)
             | Event::Land(session)
             | Event::Alarm(session)
@@ -341,9 +384,10 @@ impl World {
                 self.note(&name(*session), &format!("sees that {peer} is gone"));
                 self.step(*session, Input::PulseGone(peer.clone()))
             }
-            Event::TaskDone(session, peer, epoch, is_sealed) => {
-                self.task_done(*session, peer, *epoch, *is_sealed)
+            Event::TaskDone(session, peer, run, is_sealed) => {
+                self.task_done(*session, peer, run, *is_sealed)
             }
+            Event::Trim(_, index) => self.trim_on(*index),
         }
     }
 
@@ -396,6 +440,12 @@ impl World {
                 self.probes.see(&entry, &old, &self.store.replica);
                 self.no_job_comes_back()?;
                 checks::protected_jobs_are_covered(&self.store.replica)?;
+                if self.store.check_every == 1 {
+                    twins::check(&entry, outcome, &old, &self.store.replica)?;
+                }
+                if self.store.replica.n_peers() > old.n_peers() {
+                    self.joined_at = self.now;
+                }
                 if outcome.is_ok() {
                     self.spring(&entry)?;
                 }
@@ -438,7 +488,7 @@ impl World {
                 process(who).map(|it| Fault::Pause { process: it, lasts })
             }
             Harm::MassDeath { down } => Some(Fault::MassDeath { down }),
-            Harm::Gc => Some(Fault::Gc),
+            Harm::Gc => Some(Fault::Gc { dies_after: TRIM_STEPS, pace: 0 }),
         };
         self.probes.ambushes += u64::from(fault.is_some());
         fault.map_or(Ok(()), |fault| self.blow(&fault))

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Outcome, Rejected};
 use crate::{
     id::{JobId, PeerId, TaskId},
+    mutant::{self, Mutant},
     replica::{Replica, job::JobOutcome},
 };
 
@@ -27,6 +28,9 @@ pub struct CompleteTask {
 
 impl CompleteTask {
     pub(super) fn apply(&self, replica: &mut Replica) -> Outcome {
+        if mutant::is_on(Mutant::CompletionsByPlace) {
+            return replica.complete_by_place(&self.job, &self.task);
+        }
         let (job, task) = replica.find_task_of(&self.peer, &self.job, &self.task)?;
         let found = replica.jobs.get(&job).and_then(|job| job.tasks.get(task));
         if let Some(sealer) = found.and_then(|task| task.sealer.as_ref())

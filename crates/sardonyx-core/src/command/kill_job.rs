@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Outcome;
 use crate::{
     id::JobId,
+    mutant::{self, Mutant},
     replica::{Replica, job::JobOutcome},
 };
 
@@ -26,8 +27,13 @@ pub struct KillJob {
 
 impl KillJob {
     pub(super) fn apply(&self, replica: &mut Replica) -> Outcome {
-        let job = replica.find_live_job(&self.job)?;
+        let again = replica.job_places.get(&self.job).copied();
+        let again = again.filter(|_| mutant::is_on(Mutant::EndedTwice));
+        let job = again.map_or_else(|| replica.find_live_job(&self.job), Ok)?;
         replica.end_job(job, JobOutcome::Killed);
+        if mutant::is_on(Mutant::KillForgetsOthers) {
+            replica.forget_slots();
+        }
         Ok(())
     }
 }

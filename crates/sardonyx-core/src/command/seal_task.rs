@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Outcome, Rejected};
 use crate::{
     id::{JobId, PeerId, TaskId},
+    mutant::{self, Mutant},
     replica::Replica,
 };
 
@@ -30,7 +31,9 @@ impl SealTask {
     pub(super) fn apply(&self, replica: &mut Replica) -> Outcome {
         let (job, task) = replica.find_task_of(&self.peer, &self.job, &self.task)?;
         let found = replica.jobs.get(&job).and_then(|job| job.tasks.get(task));
+        let others = found.is_some_and(|task| task.peers.len() > 1);
         match found.and_then(|task| task.sealer.as_ref()) {
+            None if others && mutant::is_on(Mutant::SealedByTheLast) => replica.release(&self.peer),
             Some(sealer) if *sealer == self.peer => return Err(Rejected::NothingNew),
             Some(_) => replica.release(&self.peer),
             None => {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Command, Outcome, Rejected};
 use crate::{
     id::{PeerId, Position},
+    mutant::{self, Mutant},
     replica::Replica,
 };
 
@@ -42,6 +43,9 @@ impl VolunteerForTask {
 /// Moves `peer` where the plan wants it. Says whether it moved.
 fn carry_out(replica: &mut Replica, peer: &PeerId, position: Position) -> bool {
     let mut plan = replica.plan();
+    if mutant::is_on(Mutant::Ghosts) && !replica.is_member(peer) {
+        return replica.assign_ghost(peer, position);
+    }
     let Some(&target) = plan.moves.get(peer) else { return false };
     // The replica lets go of the plan first, so that it is changed in place and not copied.
     replica.plan.forget();

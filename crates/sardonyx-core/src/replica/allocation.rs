@@ -29,6 +29,12 @@ impl Replica {
         self.outcomes.values().map(|(id, outcome)| (id, *outcome))
     }
 
+    /// How the collected job of that id ended, as far as it is remembered.
+    pub fn outcome(&self, job: &JobId) -> Option<JobOutcome> {
+        let (_, outcome) = self.outcomes.get(self.collected.get(job)?)?;
+        Some(*outcome)
+    }
+
     /// What `peer` runs.
     pub fn assignment(&self, peer: &PeerId) -> Option<Assignment> {
         let slot = self.slot(peer)?;
@@ -122,7 +128,9 @@ impl Replica {
     pub(crate) fn release_task(&mut self, job: u64, task: usize) {
         let found = self.jobs.get_mut(&job).and_then(|job| job.tasks.get_mut(task));
         let Some(task) = found else { return };
-        task.sealer = None;
+        if !mutant::is_on(Mutant::SealOutlivesTask) {
+            task.sealer = None;
+        }
         for peer in core::mem::take(&mut task.peers).values() {
             if let Some(member) = self.members.get_mut(peer) {
                 member.slot = None;
@@ -163,6 +171,42 @@ impl Replica {
         }
         if !uncovered.is_empty() {
             self.plan.forget();
+        }
+    }
+
+    /// What the rules are against, for when one is switched off: a task for somebody who is not in.
+    pub(crate) fn assign_ghost(&mut self, peer: &PeerId, since: Position) -> bool {
+        let open = self.jobs.iter().find(|(_, job)| job.is_live()).map(|(place, _)| *place);
+        let Some(job) = open else { return false };
+        self.assign(peer, job, 0, since);
+        true
+    }
+
+    /// What the rules are against: the named task ends, and as many tasks from the first count as
+    /// done as have ended.
+    pub(crate) fn complete_by_place(&mut self, id: &JobId, task: &TaskId) -> Result<(), Rejected> {
+        let place = self.find_live_job(id)?;
+        let named = self.jobs.get(&place).and_then(|job| job.task_index(task));
+        let named = named.ok_or_else(|| Rejected::UnknownTask(id.clone(), task.clone()))?;
+        self.release_task(place, named);
+        self.plan.forget();
+        let Some(job) = self.jobs.get_mut(&place) else { return Ok(()) };
+        if let Some(next) = job.tasks.iter_mut().find(|task| !task.is_completed) {
+            next.is_completed = true;
+        }
+        if job.tasks.iter().all(|task| task.is_completed) {
+            self.end_job(place, JobOutcome::Completed);
+        }
+        Ok(())
+    }
+
+    /// What the rules are against: nobody knows any more what it runs.
+    pub(crate) fn forget_slots(&mut self) {
+        let peers: alloc::vec::Vec<_> = self.members.keys().cloned().collect();
+        for peer in &peers {
+            if let Some(member) = self.members.get_mut(peer) {
+                member.slot = None;
+            }
         }
     }
 

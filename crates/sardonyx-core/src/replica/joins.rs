@@ -31,7 +31,8 @@ impl Replica {
     pub(crate) fn is_candidate(&self, peer: &PeerId) -> bool {
         let watches_an_anchor = || {
             let next = self.joins.get(self.successor(peer));
-            next.is_some_and(|join| join.phase == Phase::Prepared)
+            let is_prepared = next.is_some_and(|join| join.phase == Phase::Prepared);
+            is_prepared && !mutant::is_on(Mutant::WatcherTaken)
         };
         let is_busy = self.joins.contains(peer) && !mutant::is_on(Mutant::BusyCandidate);
         self.is_member(peer) && !is_busy && !watches_an_anchor()

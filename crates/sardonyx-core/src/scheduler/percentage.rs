@@ -4,7 +4,10 @@ use alloc::{vec, vec::Vec};
 use core::cmp::Reverse;
 
 use super::{JobView, TaskView};
-use crate::replica::job::Percentage;
+use crate::{
+    mutant::{self, Mutant},
+    replica::job::Percentage,
+};
 
 const WHOLE: u64 = Percentage::WHOLE.hundredths() as u64;
 
@@ -15,7 +18,9 @@ const WHOLE: u64 = Percentage::WHOLE.hundredths() as u64;
 pub(super) fn jobs(peers: usize, jobs: &[JobView<'_>]) -> Vec<usize> {
     let asked = |job: usize| jobs[job].job.terms.percentage.unwrap_or_default().hundredths();
     let mut ranked: Vec<_> = (0..jobs.len()).collect();
-    ranked.sort_by_key(|&job| Reverse(asked(job)));
+    if !mutant::is_on(Mutant::OldestSharesFirst) {
+        ranked.sort_by_key(|&job| Reverse(asked(job)));
+    }
     let mut sum = 0;
     ranked.retain(|&job| {
         // Once a job did not fit, the sum stays above the whole, and so nobody after it fits.
@@ -26,7 +31,13 @@ pub(super) fn jobs(peers: usize, jobs: &[JobView<'_>]) -> Vec<usize> {
     let total = shares.iter().sum::<u64>();
     let seats = (peers as u64 * total / WHOLE) as usize;
     let mut counts = vec![0; jobs.len()];
-    for (&job, count) in ranked.iter().zip(apportion(peers, &shares, WHOLE, seats)) {
+    let mut given = apportion(peers, &shares, WHOLE, seats);
+    if mutant::is_on(Mutant::LeftOversToTop) {
+        given = apportion(peers, &shares, WHOLE, 0);
+        let left = peers - given.iter().sum::<usize>();
+        given.iter_mut().take(1).for_each(|top| *top += left);
+    }
+    for (&job, count) in ranked.iter().zip(given) {
         let bounds = jobs[job].bounds;
         counts[job] = if count < bounds.low { 0 } else { count.min(bounds.high) };
     }

@@ -8,6 +8,7 @@ use alloc::{collections::BinaryHeap, vec::Vec};
 use core::cmp::Reverse;
 
 use super::{Bounds, JobView, TaskView};
+use crate::mutant::{self, Mutant};
 
 /// Lower bounds are covered in the order of submission, as far as the peers go. The rest goes one
 /// by one to the covered job that has the fewest.
@@ -26,12 +27,22 @@ pub(super) fn jobs(peers: usize, jobs: &[JobView<'_>]) -> Vec<usize> {
         .collect();
     // A job that cannot be covered has no room for anybody.
     let bounds = jobs.iter().zip(covered).map(|(job, is_covered)| match is_covered {
-        true => job.bounds,
+        true => own_share(peers, jobs.len(), job.bounds),
         false => Bounds { low: 0, high: 0 },
     });
     let present: Vec<_> = jobs.iter().map(JobView::present).collect();
     level(&mut counts, &bounds.collect::<Vec<_>>(), &present, left);
     counts
+}
+
+/// The bounds within which a job takes part. In the documents, what one job cannot use goes to jobs
+/// without a limit only.
+fn own_share(peers: usize, n_jobs: usize, bounds: Bounds) -> Bounds {
+    if bounds.high == usize::MAX || !mutant::is_on(Mutant::ExcessToUnlimited) {
+        return bounds;
+    }
+    let share = peers.div_ceil(n_jobs);
+    Bounds { low: bounds.low, high: bounds.high.min(share).max(bounds.low) }
 }
 
 /// After the minima, one by one to the task that has the fewest and has room.
@@ -46,7 +57,9 @@ pub(super) fn tasks(peers: usize, tasks: &[TaskView]) -> Vec<usize> {
 /// Hands out `left` one by one to whoever has the fewest and room for more; ties to who has more
 /// than that at present, then to the first.
 fn level(counts: &mut [usize], bounds: &[Bounds], present: &[usize], mut left: usize) {
-    let turn = |index: usize, count: usize| Reverse((count, present[index] <= count, index));
+    let is_kept = !mutant::is_on(Mutant::MovedForSymmetry);
+    let turn =
+        |index: usize, count: usize| Reverse((count, is_kept && present[index] <= count, index));
     let has_room = |&index: &usize| counts[index] < bounds[index].high;
     let with_room = (0..counts.len()).filter(has_room);
     let mut fewest: BinaryHeap<_> = with_room.map(|index| turn(index, counts[index])).collect();

@@ -29,13 +29,13 @@ use super::{
     agree::{self, Compared, Left, is_checkpoint},
     boarding::Boarding,
     is_caught_up,
-    log_size::LogSize,
     outbox::Outbox,
     timers::Timers,
     vigil::Vigil,
     watches::Watches,
 };
 use crate::{
+    log_size::LogSize,
     node::{BULK_MIN, Input, Node},
     tasks::{Lanes, Report},
 };

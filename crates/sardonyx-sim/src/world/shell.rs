@@ -1,18 +1,22 @@
 //! What a process does around its node: reading, sending, alarms, effects before commands.
 
 use sardonyx_core::{
-    Command, Entry, PeerId, Position,
-    command::{CompleteTask, SealTask},
+    Command, PeerId, Position,
+    command::{CompleteTask, Gc, SealTask},
     mutant::{self, Mutant},
     peer::{BackOff, Standing},
+    replica::job::Assignment,
 };
-use sardonyx_peer::{BULK_MIN, Effect, Input, Node};
+use sardonyx_peer::{BULK_MIN, Effect, Input, LogSize, Node};
 
-use super::{Event, SESSION_TIMEOUT, World, name};
-use crate::store::{Read, SessionId};
+use super::{Event, SESSION_TIMEOUT, World, name, spoken::Heard};
+use crate::{
+    process::Letter,
+    store::{Read, SessionId},
+};
 
 /// How many entries a node reads at once.
-const READ_MAX: usize = 200;
+pub(crate) const READ_MAX: usize = 200;
 
 impl World {
     pub(super) fn boot(&mut self, index: usize) -> Result<(), String> {
@@ -23,6 +27,7 @@ impl World {
         process.boot += 1;
         process.reads_at = 0;
         process.node = Some(Node::new(self.plan.gc_every));
+        process.size = LogSize::new(self.plan.trim_after.map(u64::from));
         let session = process.session(index);
         self.note(&name(session), "boots");
         for _ in 0..self.plan.peers {
@@ -35,7 +40,9 @@ impl World {
     fn boot_peer(&mut self, session: SessionId) -> Result<(), String> {
         self.n_boots += 1;
         let id = PeerId::new(&format!("p{}", self.n_boots)).map_err(|why| why.to_string())?;
-        self.store.pulses.insert(id.clone(), session);
+        if !self.store.expired.contains(&session) {
+            self.store.pulses.insert(id.clone(), session);
+        }
         self.step(session, Input::Boot(id))
     }
 
@@ -44,6 +51,7 @@ impl World {
     }
 
     pub(super) fn read(&mut self, session: SessionId) -> Result<(), String> {
+        self.nothing_keeps_it_from_reading(session)?;
         let process = &mut self.processes[session.process];
         process.is_reading = false;
         let (read, next) = self.store.read(process.reads_at, READ_MAX);
@@ -59,12 +67,16 @@ impl World {
                 self.probes.joiners_overtaken_by_gc += u64::from(node.is_some_and(joins));
                 if !mutant::is_on(Mutant::SkippedGap) {
                     self.note(&name(session), &format!("takes the origin at {position}"));
+                    self.processes[session.process].size.begin_again();
                     self.step(session, Input::Origin(position, replica))?;
                 }
             }
             Read::Entries(entries) => {
                 self.probes.bulk_reads += u64::from(entries.len() >= BULK_MIN);
+                let size = &mut self.processes[session.process].size;
+                entries.iter().for_each(|entry| size.note(entry));
                 self.step(session, Input::Entries(entries))?;
+                self.trim_if_it_is_our_turn(session)?;
             }
         }
         self.equal_position_equal_replica(session)?;
@@ -94,6 +106,7 @@ impl World {
             let (slowness, until) = process.slow;
             let delay = if until > self.now { slowness } else { 5 };
             let delay = 1 + process.rng.below(delay);
+            process.reads_by = self.now + delay;
             self.at(delay, Event::Read(session));
         }
     }
@@ -104,14 +117,15 @@ impl World {
         let (percent, until) = self.lost_answers;
         let process = &mut self.processes[session.process];
         process.is_sending = false;
-        let Some((token, command)) = process.outbox.pop_front() else { return Ok(()) };
+        let Some(letter) = process.outbox.pop_front() else { return Ok(()) };
         let is_unheard = until > self.now && process.rng.chance(percent);
         let is_lost = is_unheard && process.rng.chance(50);
         if is_unheard {
-            process.outbox.push_front((token, command.clone()));
+            process.outbox.push_front(letter.clone());
         }
         if !is_lost {
-            self.append(&name(session), token, command)?;
+            self.only_the_present_run_speaks(&letter)?;
+            self.append(&name(session), letter.token, letter.command)?;
         }
         self.send(session);
         Ok(())
@@ -128,8 +142,18 @@ impl World {
 
     /// Steps a node and carries out what it wants, effects first.
     pub(super) fn step(&mut self, session: SessionId, input: Input) -> Result<(), String> {
+        self.step_for(session, input, None)
+    }
+
+    /// The same, for the run of a task.
+    fn step_for(
+        &mut self,
+        session: SessionId,
+        input: Input,
+        run: Option<Position>,
+    ) -> Result<(), String> {
         let Some(node) = self.processes[session.process].node.as_mut() else { return Ok(()) };
-        let is_one_entry = matches!(&input, Input::Entries(entries) if entries.len() == 1);
+        let heard = Heard::of(&input, node.replica());
         let is_outside = |peer: &PeerId| {
             node.peers().any(|it| it.id() == peer && it.standing() != Standing::Member)
         };
@@ -139,46 +163,54 @@ impl World {
             None
         };
         let output = node.step(input);
+        self.joiners_do_as_they_must(session, &heard, &output.append)?;
         let early = output.append.iter().find(|command| !command.is_about_joining());
         if let (Some(peer), Some(command)) = (outsider, early) {
             let what = command.name();
             return Err(format!("outsiders only speak of joining: {peer} says {what}"));
         }
-        if is_one_entry {
+        if matches!(heard, Heard::One(..)) {
             self.what_is_said_makes_sense(session, &output.append)?;
+        }
+        if mutant::is_on(Mutant::CommandsFirst) {
+            self.say(session, &heard, output.append, run)?;
+            return output.effects.into_iter().try_for_each(|it| self.perform(session, it));
         }
         for effect in output.effects {
             self.perform(session, effect)?;
         }
+        self.say(session, &heard, output.append, run)
+    }
+
+    /// What a node wants said is on its way from here on.
+    fn say(
+        &mut self,
+        session: SessionId,
+        heard: &Heard,
+        commands: Vec<Command>,
+        run: Option<Position>,
+    ) -> Result<(), String> {
         if self.processes[session.process].node.is_none() {
             // The last of its peers is out: what it had to say dies with it.
             return Ok(());
         }
-        for command in output.append {
+        if !matches!(heard, Heard::Several) {
+            self.what_is_claimed_was_done(session, &commands)?;
+        }
+        for command in commands {
             let token = self.token();
-            self.processes[session.process].outbox.push_back((token, command));
+            self.processes[session.process].outbox.push_back(Letter { token, command, run });
         }
         self.send(session);
         Ok(())
     }
 
-    /// Of what a node says about jobs, its own replica must take every word: what does not make
-    /// sense any more is not to be let out.
-    fn what_is_said_makes_sense(
-        &self,
-        session: SessionId,
-        commands: &[Command],
-    ) -> Result<(), String> {
-        let Some(node) = &self.processes[session.process].node else { return Ok(()) };
-        for command in commands.iter().filter(|command| !command.is_about_joining()) {
-            let position = Position(node.position().map_or(0, |it| it.0 + 1));
-            let entry = Entry { position, command: command.clone() };
-            // Each for itself: what comes first may well settle what comes after it.
-            node.replica().clone().play(&entry).map_err(|why| {
-                format!("what is said makes sense: {} says {entry}: {why}", name(session))
-            })?;
-        }
-        Ok(())
+    /// When the log has grown, the node of the oldest member trims it.
+    fn trim_if_it_is_our_turn(&mut self, session: SessionId) -> Result<(), String> {
+        let process = &mut self.processes[session.process];
+        let Some(node) = &process.node else { return Ok(()) };
+        let Some(peer) = process.size.whose_turn(node.replica()) else { return Ok(()) };
+        self.step(session, Input::Say(peer.clone(), Gc { caller: peer }.into()))
     }
 
     fn perform(&mut self, session: SessionId, effect: Effect) -> Result<(), String> {
@@ -204,6 +236,9 @@ impl World {
                 let due = self.now as i64 + process.clock + wait as i64;
                 process.n_alarms += 1;
                 process.alarms.insert((due, process.n_alarms), peer);
+                if mutant::is_on(Mutant::WaitsInLoop) {
+                    process.held_until = self.now + wait;
+                }
                 self.at(wait, Event::Alarm(session));
             }
             Effect::StopTask(peer, _) => {
@@ -211,15 +246,15 @@ impl World {
             }
             Effect::StartTask(peer, task) => {
                 let done = process.rng.between(50, 1_500);
-                let epoch = task.since.0;
-                process.tasks.insert(peer.clone(), task);
-                self.at(done, Event::TaskDone(session, peer, epoch, false));
+                process.tasks.insert(peer.clone(), task.clone());
+                self.whoever_runs_a_task_knows_its_job(session, &task)?;
+                self.at(done, Event::TaskDone(session, peer, task, false));
             }
             Effect::SealTask(peer, task) => {
                 let done = process.rng.between(5, 300);
-                self.at(done, Event::TaskDone(session, peer, task.since.0, true));
+                self.at(done, Event::TaskDone(session, peer, task, true));
             }
-            Effect::TrimLog(position) => self.store.trim(position),
+            Effect::TrimLog(_) => self.trim_as(session),
             Effect::Stop(peer) => return self.give_up(session, &peer),
         }
         Ok(())
@@ -265,19 +300,19 @@ impl World {
         &mut self,
         session: SessionId,
         peer: &PeerId,
-        epoch: u64,
+        run: &Assignment,
         is_sealed: bool,
     ) -> Result<(), String> {
-        let tasks = &self.processes[session.process].tasks;
-        let Some(task) = tasks.get(peer).filter(|task| task.since.0 == epoch) else {
+        let is_on = self.processes[session.process].tasks.get(peer) == Some(run);
+        if !is_on && !mutant::is_on(Mutant::StaleReports) {
             return Ok(());
-        };
-        let (job, task, own) = (task.job.clone(), task.task.clone(), peer.clone());
+        }
+        let (job, task, own) = (run.job.clone(), run.task.clone(), peer.clone());
         let command: Command = match is_sealed {
             false => SealTask { peer: own, job, task }.into(),
             true => CompleteTask { peer: own, job, task }.into(),
         };
-        self.step(session, Input::Say(peer.clone(), command))
+        self.step_for(session, Input::Say(peer.clone(), command), Some(run.since))
     }
 
     pub(super) fn tell(&mut self, told: Vec<(SessionId, PeerId)>) {

@@ -1,6 +1,6 @@
 //! What goes wrong, carried out.
 
-use sardonyx_core::{PeerId, command::Gc};
+use sardonyx_core::mutant::{self, Mutant};
 use sardonyx_peer::Input;
 
 use super::{Event, SESSION_TIMEOUT, World, name};
@@ -46,7 +46,8 @@ impl World {
                 self.note(&name(session), &format!("reads nothing for {lasts} ms"));
                 self.processes[process].stuck_until = self.now + lasts;
             }
-            Fault::Gc => return self.trim(),
+            Fault::Gc { dies_after, pace } => return self.gc(dies_after, pace),
+            Fault::LoopFails { process } => self.fail_loop(process),
             Fault::Ambush { moment, harm } => self.ambushes.push((moment, harm)),
             Fault::ClockStep { process, by } => {
                 let session = self.processes[process].session(process);
@@ -99,10 +100,21 @@ impl World {
         self.append("echo", token, command).map(|_| ())
     }
 
-    fn trim(&mut self) -> Result<(), String> {
-        let caller = PeerId::new("client").map_err(|why| why.to_string())?;
-        let entry = self.append_now(Gc { caller }.into())?;
-        self.store.trim(entry.position);
-        Ok(())
+    /// Something in the loop fails: all of it is taken down, and comes back under new ids.
+    fn fail_loop(&mut self, index: usize) {
+        if self.processes[index].node.is_none() {
+            return;
+        }
+        let session = self.processes[index].session(index);
+        self.note(&name(session), "its loop fails");
+        self.probes.loops_failed += 1;
+        if mutant::is_on(Mutant::ZombieLoop) {
+            self.processes[index].is_zombie = true;
+            return;
+        }
+        self.processes[index].crash();
+        self.end_session(session);
+        let after = self.processes[index].rng.below(500);
+        self.at(after, Event::Boot(index));
     }
 }
