@@ -12,7 +12,9 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{
     Function, Input, Output, Terms, function,
     group::{self, Aggregate, Grouping, MakeAccumulator},
-    nearest, record,
+    nearest,
+    on_error::OnError,
+    record,
 };
 
 /// The keys that every task may have, whatever it runs.
@@ -357,6 +359,7 @@ impl Registry {
     }
 
     fn check_function(&self, terms: &Terms) -> Result<(), String> {
+        OnError::read(terms)?;
         if !terms.keys.contains_key("group-by") {
             return self.make_function(terms).map(drop);
         }
@@ -395,6 +398,7 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "tables are written in place")]
     fn terms(entry: serde_json::Value) -> Terms {
         Terms::new("j", "t", &entry)
     }

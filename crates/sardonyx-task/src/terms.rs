@@ -74,7 +74,7 @@ impl Terms {
 }
 
 /// Reads `500ms`, `2s`, `5m` or `1h`.
-pub fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is no duration: write 500ms, 2s, 5m or 1h");
     let unit = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
     let (number, unit) = text.split_at(unit);
