@@ -113,15 +113,6 @@ impl Flow {
         !self.exceptions.is_empty()
     }
 
-    /// The tasks that can get segments that failed, each once.
-    pub fn exceptions(&self) -> Vec<String> {
-        let mut tasks: Vec<String> =
-            self.exceptions.iter().flat_map(|route| route.to.iter().cloned()).collect();
-        tasks.sort();
-        tasks.dedup();
-        tasks
-    }
-
     /// Routes segments that failed, as rows with `error`, `task` and `record`, and returns those for
     /// which no condition was true.
     pub fn route_failed(&self, failed: &[Failed]) -> Result<Routed, String> {

@@ -18,8 +18,6 @@ use crate::{Function, Terms, record};
 /// How often a segment can be tried again.
 pub const RETRIES_MAX: u32 = 1000;
 
-const LETTERS: &str = "dead-letters needs on-error = \"skip\" or { retry = 3 }";
-
 const EXAMPLE: &str = "write on-error = \"kill\", \"skip\" or { retry = 3 }";
 
 /// What a task does about a segment on which its function failed.
@@ -30,58 +28,69 @@ pub enum OnError {
     Kill,
     /// The segment is left out, and goes to the dead letters if there are any.
     Skip,
-    /// It is tried again so many times; then the job ends.
+    /// It is tried again so many times; then it goes to the dead letters, or the job ends if there
+    /// are none.
     Retry(u32),
-    /// It is tried again so many times; then it goes to the dead letters.
-    RetryThenSkip(u32),
 }
 
-impl OnError {
+/// `on-error` and what belongs to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// What is done.
+    pub on_error: OnError,
+    /// The output task that gets what failed.
+    pub dead_letters: Option<String>,
+    /// Whether flow conditions route what failed: then all of it is reported, whatever `on_error`
+    /// says, and [`Policy::settle`] says what is to be done about the rest.
+    pub routes_exceptions: bool,
+}
+
+impl Policy {
     /// Reads `on-error` and `dead-letters`.
-    pub fn read(terms: &Terms) -> Result<OnError, String> {
-        let has_letters = terms.text("dead-letters")?.is_some();
-        match terms.keys.get("on-error") {
-            None | Some(Value::Null) if has_letters => Err(LETTERS.into()),
-            None | Some(Value::Null) => Ok(OnError::Kill),
-            Some(Value::String(text)) if text == "kill" && has_letters => Err(LETTERS.into()),
-            Some(Value::String(text)) if text == "kill" => Ok(OnError::Kill),
-            Some(Value::String(text)) if text == "skip" => Ok(OnError::Skip),
+    pub fn of(terms: &Terms) -> Result<Policy, String> {
+        let on_error = match terms.keys.get("on-error") {
+            None | Some(Value::Null) => OnError::Kill,
+            Some(Value::String(text)) if text == "kill" => OnError::Kill,
+            Some(Value::String(text)) if text == "skip" => OnError::Skip,
             Some(Value::Object(table)) if table.len() == 1 && table.contains_key("retry") => {
                 let number = table.get("retry").and_then(Value::as_u64);
                 match number.and_then(|number| u32::try_from(number).ok()) {
-                    Some(number @ 1..=RETRIES_MAX) if has_letters => {
-                        Ok(OnError::RetryThenSkip(number))
-                    }
-                    Some(number @ 1..=RETRIES_MAX) => Ok(OnError::Retry(number)),
-                    _ => Err(format!("retry is a number from 1 to {RETRIES_MAX}")),
+                    Some(number @ 1..=RETRIES_MAX) => OnError::Retry(number),
+                    _ => return Err(format!("retry is a number from 1 to {RETRIES_MAX}")),
                 }
             }
-            Some(other) => Err(format!("on-error is not {other}: {EXAMPLE}")),
+            Some(other) => return Err(format!("on-error is not {other}: {EXAMPLE}")),
+        };
+        let dead_letters = terms.text("dead-letters")?.map(str::to_owned);
+        if dead_letters.is_some() && on_error == OnError::Kill {
+            return Err("dead-letters needs on-error = \"skip\" or { retry = 3 }".into());
         }
-    }
-
-    /// The same for a task whose flow conditions route what failed: nothing ends the job before they
-    /// were asked. What they leave over is for [`OnError::settle`] of the original.
-    pub fn collecting(self) -> OnError {
-        match self {
-            OnError::Kill | OnError::Skip => OnError::Skip,
-            OnError::Retry(times) | OnError::RetryThenSkip(times) => OnError::RetryThenSkip(times),
-        }
+        Ok(Policy { on_error, dead_letters, routes_exceptions: false })
     }
 
     /// What to do about segments that failed and went nowhere: an error ends the job.
-    pub fn settle(self, failed: &[Failed]) -> Result<(), String> {
-        match (self, failed.first()) {
-            (OnError::Kill | OnError::Retry(_), Some(first)) => Err(first.to_string()),
-            (OnError::Skip | OnError::RetryThenSkip(_), _) | (_, None) => Ok(()),
+    pub fn settle(&self, failed: &[Failed]) -> Result<(), String> {
+        let is_fatal = match self.on_error {
+            OnError::Kill => true,
+            OnError::Skip => false,
+            OnError::Retry(_) => self.dead_letters.is_none(),
+        };
+        match failed.first() {
+            Some(first) if is_fatal => Err(first.to_string()),
+            _ => Ok(()),
         }
     }
 
-    fn n_tries(self) -> u32 {
-        match self {
+    fn n_tries(&self) -> u32 {
+        match self.on_error {
             OnError::Kill | OnError::Skip => 1,
-            OnError::Retry(times) | OnError::RetryThenSkip(times) => times + 1,
+            OnError::Retry(times) => times + 1,
         }
+    }
+
+    /// Whether the first failure is enough to know.
+    fn stops_at_first(&self) -> bool {
+        !self.routes_exceptions && self.on_error == OnError::Kill
     }
 }
 
@@ -110,20 +119,20 @@ pub struct Applied {
     pub failed: Vec<Failed>,
 }
 
-/// Applies a function as `on_error` says. An error ends the job; it names the record.
+/// Applies a function as the policy says. An error ends the job; it names the record.
 ///
 /// What fails without any segment, such as a column that is not there, is nobody's fault among
-/// them, and an error whatever `on_error` says.
+/// them, and an error whatever the policy is.
 pub fn apply_with(
     function: &mut dyn Function,
     batch: &RecordBatch,
-    on_error: &OnError,
+    policy: &Policy,
 ) -> Result<Applied, String> {
     let why = match function.apply(batch) {
         Ok(batch) => return Ok(Applied { batch, failed: Vec::new() }),
         Err(why) => why,
     };
-    let mut search = Search { on_error: *on_error, done: Vec::new(), failed: Vec::new() };
+    let mut search = Search { policy, done: Vec::new(), failed: Vec::new() };
     let empty = batch.slice(0, 0);
     if function.is_bulk() {
         search.whole(function, batch, why);
@@ -132,7 +141,9 @@ pub fn apply_with(
         search.halves(function, batch, why);
     }
     let Search { done, failed, .. } = search;
-    on_error.settle(&failed)?;
+    if !policy.routes_exceptions {
+        policy.settle(&failed)?;
+    }
     let schema = done.iter().find(|it| it.num_rows() > 0).or(done.first()).map(|it| it.schema());
     let schema = schema.unwrap_or_else(|| batch.schema());
     let done = done.iter().filter(|it| it.num_rows() > 0);
@@ -140,13 +151,13 @@ pub fn apply_with(
     Ok(Applied { batch, failed })
 }
 
-struct Search {
-    on_error: OnError,
+struct Search<'a> {
+    policy: &'a Policy,
     done: Vec<RecordBatch>,
     failed: Vec<Failed>,
 }
 
-impl Search {
+impl Search<'_> {
     /// `batch` failed with `why`: which of its rows was it?
     fn halves(&mut self, function: &mut dyn Function, batch: &RecordBatch, why: String) {
         let n_rows = batch.num_rows();
@@ -155,7 +166,7 @@ impl Search {
         }
         let half = n_rows / 2;
         for part in [batch.slice(0, half), batch.slice(half, n_rows - half)] {
-            if self.on_error.settle(&self.failed).is_err() {
+            if self.policy.stops_at_first() && !self.failed.is_empty() {
                 return;
             }
             match function.apply(&part) {
@@ -166,7 +177,7 @@ impl Search {
     }
 
     fn one(&mut self, function: &mut dyn Function, record: &RecordBatch, mut why: String) {
-        for _ in 1..self.on_error.n_tries() {
+        for _ in 1..self.policy.n_tries() {
             match function.apply(record) {
                 Ok(done) => return self.done.push(done),
                 Err(again) => why = again,
@@ -177,7 +188,7 @@ impl Search {
 
     /// Effects cannot be halved: all or none.
     fn whole(&mut self, function: &mut dyn Function, batch: &RecordBatch, mut why: String) {
-        for _ in 1..self.on_error.n_tries() {
+        for _ in 1..self.policy.n_tries() {
             match function.apply(batch) {
                 Ok(done) => return self.done.push(done),
                 Err(again) => why = again,
@@ -213,8 +224,9 @@ mod tests {
     use super::*;
     use crate::testing::rows;
 
-    fn read(entry: &Value) -> Result<OnError, String> {
-        OnError::read(&Terms::new("j", "t", entry))
+    #[expect(clippy::needless_pass_by_value, reason = "tables are written in place")]
+    fn policy(entry: Value) -> Result<Policy, String> {
+        Policy::of(&Terms::new("j", "t", &entry))
     }
 
     fn numbers(numbers: &[i64]) -> RecordBatch {
@@ -254,27 +266,21 @@ mod tests {
     }
 
     #[test]
-    fn what_to_do_is_read() {
-        let retry = json!({"retry": 3});
-        for (entry, expected) in [
-            (json!({}), OnError::Kill),
-            (json!({"on-error": "kill"}), OnError::Kill),
-            (json!({"on-error": "skip", "dead-letters": "bad"}), OnError::Skip),
-            (json!({"on-error": retry}), OnError::Retry(3)),
-            (json!({"on-error": retry, "dead-letters": "bad"}), OnError::RetryThenSkip(3)),
-            (json!({"on-error": {"retry": 1000}}), OnError::Retry(1000)),
-        ] {
-            assert_eq!(read(&entry), Ok(expected), "{entry}");
-        }
+    fn policies_are_read() {
+        assert_eq!(policy(json!({})).unwrap().on_error, OnError::Kill);
+        assert_eq!(policy(json!({"on-error": "skip"})).unwrap().on_error, OnError::Skip);
+        let read = policy(json!({"on-error": {"retry": 3}, "dead-letters": "bad"})).unwrap();
+        assert_eq!(read.on_error, OnError::Retry(3));
+        assert_eq!(read.dead_letters.as_deref(), Some("bad"));
+        assert!(policy(json!({"on-error": {"retry": 1000}})).is_ok());
         for (entry, expected) in [
             (json!({"on-error": "ignore"}), "on-error is not \"ignore\": write"),
             (json!({"on-error": {"retry": 0}}), "retry is a number from 1 to 1000"),
             (json!({"on-error": {"retry": 1001}}), "retry is a number from 1 to 1000"),
             (json!({"on-error": {"retyr": 1}}), "write on-error"),
             (json!({"dead-letters": "bad"}), "dead-letters needs on-error"),
-            (json!({"on-error": "kill", "dead-letters": "bad"}), "dead-letters needs on-error"),
         ] {
-            let why = read(&entry).unwrap_err();
+            let why = policy(entry).unwrap_err();
             assert!(why.contains(expected), "{why}");
         }
     }
@@ -283,39 +289,31 @@ mod tests {
     fn killing_names_the_record_and_asks_no_further() {
         let mut function = picky(u32::MAX);
         let all: Vec<i64> = (0..1024).map(|n| if n >= 300 { -n } else { n }).collect();
-        let why = apply_with(&mut function, &numbers(&all), &OnError::Kill).unwrap_err();
+        let policy = policy(json!({})).unwrap();
+        let why = apply_with(&mut function, &numbers(&all), &policy).unwrap_err();
         assert_eq!(why, "-300 is negative; the record is {\"n\":-300}");
         assert!(function.n_calls < 30, "{}", function.n_calls);
     }
 
     #[test]
     fn trying_again_helps_or_ends() {
-        let three = numbers(&[1, -2, 3]);
-        let applied = apply_with(&mut picky(2), &three, &OnError::Retry(2)).unwrap();
+        let policy = policy(json!({"on-error": {"retry": 2}})).unwrap();
+        let applied = apply_with(&mut picky(2), &numbers(&[1, -2, 3]), &policy).unwrap();
         assert_eq!((rows(&applied.batch).len(), applied.failed.len()), (3, 0));
-        let why = apply_with(&mut picky(9), &three, &OnError::Retry(2)).unwrap_err();
+        let why = apply_with(&mut picky(9), &numbers(&[1, -2, 3]), &policy).unwrap_err();
         assert!(why.starts_with("-2 is negative"), "{why}");
-        let applied = apply_with(&mut picky(9), &three, &OnError::RetryThenSkip(2)).unwrap();
+        let kept = Policy { dead_letters: Some("bad".into()), ..policy };
+        let applied = apply_with(&mut picky(9), &numbers(&[1, -2, 3]), &kept).unwrap();
         assert_eq!(rows(&applied.batch), ["1", "3"]);
         let letters = letters("t", &applied.failed).unwrap();
         assert_eq!(rows(&letters), ["-2 is negative t {\"n\":-2}"]);
     }
 
     #[test]
-    fn what_conditions_leave_over_is_settled_as_was_said() {
-        let collecting = OnError::Kill.collecting();
-        let applied = apply_with(&mut picky(9), &numbers(&[1, -2]), &collecting).unwrap();
-        assert!(OnError::Kill.settle(&applied.failed).is_err());
-        assert!(OnError::Retry(1).settle(&applied.failed).is_err());
-        assert!(OnError::Skip.settle(&applied.failed).is_ok());
-        assert!(OnError::Kill.settle(&[]).is_ok());
-    }
-
-    #[test]
     fn effects_fail_as_a_whole() {
         let mut function = Picky { patience: 9, n_calls: 0, is_bulk: true };
-        let skip = OnError::Skip;
-        let applied = apply_with(&mut function, &numbers(&[1, -2, 3]), &skip).unwrap();
+        let policy = policy(json!({"on-error": "skip"})).unwrap();
+        let applied = apply_with(&mut function, &numbers(&[1, -2, 3]), &policy).unwrap();
         assert_eq!((applied.batch.num_rows(), applied.failed.len()), (0, 3));
         assert_eq!(function.n_calls, 1, "no effect twice");
     }
@@ -324,7 +322,8 @@ mod tests {
     fn what_fails_without_segments_is_no_segments_fault() {
         let terms = Terms::new("j", "t", &json!({"fn": "sql", "query": "select x from segments"}));
         let mut function = crate::Registry::built_in().make_function(&terms).unwrap();
-        let why = apply_with(function.as_mut(), &numbers(&[1, 2]), &OnError::Skip).unwrap_err();
+        let policy = policy(json!({"on-error": "skip"})).unwrap();
+        let why = apply_with(function.as_mut(), &numbers(&[1, 2]), &policy).unwrap_err();
         assert!(why.contains("there is no column \"x\""), "{why}");
     }
 
@@ -333,8 +332,8 @@ mod tests {
         fn skipping_leaves_out_exactly_the_bad_ones(
             all in proptest::collection::vec(-3..8i64, 0..50),
         ) {
-            let skip = OnError::Skip;
-            let applied = apply_with(&mut picky(u32::MAX), &numbers(&all), &skip).unwrap();
+            let policy = policy(json!({"on-error": "skip"})).unwrap();
+            let applied = apply_with(&mut picky(u32::MAX), &numbers(&all), &policy).unwrap();
             let good: Vec<i64> = all.iter().copied().filter(|it| *it >= 0).collect();
             let bad: Vec<String> =
                 all.iter().filter(|it| **it < 0).map(|it| format!("{it} is negative")).collect();

@@ -13,7 +13,7 @@ use crate::{
     Function, Input, Output, Terms, function,
     group::{self, Aggregate, Grouping, MakeAccumulator},
     nearest,
-    on_error::OnError,
+    on_error::Policy,
     record,
 };
 
@@ -359,7 +359,7 @@ impl Registry {
     }
 
     fn check_function(&self, terms: &Terms) -> Result<(), String> {
-        OnError::read(terms)?;
+        Policy::of(terms)?;
         if !terms.keys.contains_key("group-by") {
             return self.make_function(terms).map(drop);
         }
