@@ -26,13 +26,15 @@ use crate::{
 use entry::Entry;
 pub use entry::{CONDITIONS_MAX, complaints};
 
-/// The conditions of one task, in the hands of one peer.
+/// The conditions of one task; peers share them.
+#[derive(Clone)]
 pub struct Flow {
     task: String,
     routes: Vec<Route>,
     exceptions: Vec<Route>,
 }
 
+#[derive(Clone)]
 struct Route {
     test: Test,
     to: Vec<String>,
@@ -40,14 +42,15 @@ struct Route {
     exclude: Vec<String>,
 }
 
+#[derive(Clone)]
 enum Test {
     Always,
-    Sql(Condition),
+    Sql(Arc<Condition>),
     Named(Predicate),
 }
 
 impl Test {
-    fn holds(&mut self, batch: &RecordBatch) -> Result<BooleanArray, String> {
+    fn holds(&self, batch: &RecordBatch) -> Result<BooleanArray, String> {
         match self {
             Test::Always => Ok(BooleanArray::from(vec![true; batch.num_rows()])),
             Test::Sql(condition) => condition.holds(batch),
@@ -101,8 +104,8 @@ impl Flow {
 
     /// What goes where. A task can get several batches, if segments for it lose different columns;
     /// within each, segments keep their order. Empty batches are left out.
-    pub fn route(&mut self, batch: &RecordBatch) -> Result<Vec<(String, RecordBatch)>, String> {
-        Ok(route(&mut self.routes, batch)?.0)
+    pub fn route(&self, batch: &RecordBatch) -> Result<Vec<(String, RecordBatch)>, String> {
+        Ok(route(&self.routes, batch)?.0)
     }
 
     /// Whether segments that fail are routed.
@@ -112,9 +115,9 @@ impl Flow {
 
     /// Routes segments that failed, as rows with `error`, `task` and `record`, and returns those for
     /// which no condition was true.
-    pub fn route_failed(&mut self, failed: &[Failed]) -> Result<Routed, String> {
+    pub fn route_failed(&self, failed: &[Failed]) -> Result<Routed, String> {
         let letters = on_error::letters(&self.task, failed)?;
-        let (batches, is_routed) = route(&mut self.exceptions, &letters)?;
+        let (batches, is_routed) = route(&self.exceptions, &letters)?;
         let left = failed.iter().zip(is_routed).filter(|(_, is_routed)| !is_routed);
         Ok(Routed { batches, left: left.map(|(failed, _)| failed.clone()).collect() })
     }
@@ -131,7 +134,7 @@ pub struct Routed {
 
 type Routes = (Vec<(String, RecordBatch)>, Vec<bool>);
 
-fn route(routes: &mut [Route], batch: &RecordBatch) -> Result<Routes, String> {
+fn route(routes: &[Route], batch: &RecordBatch) -> Result<Routes, String> {
     let n_rows = batch.num_rows();
     if n_rows == 0 {
         return Ok((Vec::new(), Vec::new()));
@@ -139,8 +142,8 @@ fn route(routes: &mut [Route], batch: &RecordBatch) -> Result<Routes, String> {
     // Bit i of a row: condition i was asked about it, and true.
     let mut truths = vec![0u64; n_rows];
     let mut open = vec![true; n_rows];
-    for (at, route) in routes.iter_mut().enumerate() {
-        let holds = ask(&mut route.test, batch, &open)?;
+    for (at, route) in routes.iter().enumerate() {
+        let holds = ask(&route.test, batch, &open)?;
         for (row, holds) in holds.iter().enumerate() {
             if open[row] && holds == Some(true) {
                 truths[row] |= 1 << at;
@@ -176,7 +179,7 @@ fn route(routes: &mut [Route], batch: &RecordBatch) -> Result<Routes, String> {
 
 /// Asks about all rows, which is fastest; if that fails, about those that are still open, which
 /// decides: a condition before may have taken the rows on which it cannot be asked.
-fn ask(test: &mut Test, batch: &RecordBatch, open: &[bool]) -> Result<BooleanArray, String> {
+fn ask(test: &Test, batch: &RecordBatch, open: &[bool]) -> Result<BooleanArray, String> {
     let holds = match test.holds(batch) {
         Ok(holds) => return Ok(holds),
         Err(why) if open.iter().all(|it| *it) => return Err(why),

@@ -224,6 +224,7 @@ mod tests {
     use super::*;
     use crate::testing::rows;
 
+    #[expect(clippy::needless_pass_by_value, reason = "tables are written in place")]
     fn policy(entry: Value) -> Result<Policy, String> {
         Policy::of(&Terms::new("j", "t", &entry))
     }

@@ -4,6 +4,8 @@
 //! in durable queues, and a golden test pins it. Integers of any width are equal if their values are,
 //! texts whatever array holds them, floats by their bits, and null is a key like any other.
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "Arrow has many more types")]
+
 use std::sync::Arc;
 
 use arrow::{

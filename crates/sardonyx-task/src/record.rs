@@ -116,7 +116,7 @@ fn columns_of_type<T: DeserializeOwned>() -> Option<Vec<FieldRef>> {
 }
 
 fn columns_of_records<T: Serialize>(records: &[T]) -> Result<Vec<FieldRef>, String> {
-    Vec::<FieldRef>::from_samples(&records, tracing_options())
+    Vec::<FieldRef>::from_samples(records, tracing_options())
         .map_err(|why| format!("the records have no columns: {why}"))
 }
 

@@ -12,7 +12,9 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{
     Function, Input, Output, Terms, function,
     group::{self, Aggregate, Grouping, MakeAccumulator},
-    nearest, plugin, record,
+    nearest,
+    on_error::Policy,
+    plugin, record,
 };
 
 /// The keys that every task may have, whatever it runs.
@@ -363,6 +365,7 @@ impl Registry {
     }
 
     fn check_function(&self, terms: &Terms) -> Result<(), String> {
+        Policy::of(terms)?;
         if !terms.keys.contains_key("group-by") {
             return self.make_function(terms).map(drop);
         }
@@ -401,6 +404,7 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "tables are written in place")]
     fn terms(entry: serde_json::Value) -> Terms {
         Terms::new("j", "t", &entry)
     }

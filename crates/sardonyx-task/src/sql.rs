@@ -19,7 +19,7 @@ mod text;
 mod time;
 mod value;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::{
     array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions},
@@ -168,11 +168,12 @@ pub(crate) fn cast_to(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, Stri
     Ok(coerce::strict(&Value::Array(column.clone()), to)?.array().clone())
 }
 
-/// A question about segments in SQL, as flow conditions ask it.
+/// A question about segments in SQL, as flow conditions ask it. Peers share it.
 pub(crate) struct Condition {
     text: String,
     expr: Expr,
-    bound: Option<(SchemaRef, Node)>,
+    /// The last columns it was bound to, and as what.
+    bound: Mutex<Option<(SchemaRef, Arc<Node>)>>,
 }
 
 impl Condition {
@@ -180,23 +181,26 @@ impl Condition {
     pub(crate) fn new(text: &str) -> Result<Condition, String> {
         let expr = parse::condition(text).map_err(|why| format!("{text:?} {why}"))?;
         Binder::new(None, "segments").expr(&expr)?;
-        Ok(Condition { text: text.into(), expr, bound: None })
+        Ok(Condition { text: text.into(), expr, bound: Mutex::new(None) })
     }
 
     /// Of which rows it is true; null is no.
-    pub(crate) fn holds(&mut self, batch: &RecordBatch) -> Result<BooleanArray, String> {
+    pub(crate) fn holds(&self, batch: &RecordBatch) -> Result<BooleanArray, String> {
         let at = |why: String| format!("{}: {why}", self.text);
-        let schema = batch.schema();
-        if let Some((bound, node)) = &self.bound
-            && (Arc::ptr_eq(bound, &schema) || *bound == schema)
+        let node = self.node(&batch.schema()).map_err(at)?;
+        holds(&node, batch).map_err(at)
+    }
+
+    fn node(&self, schema: &SchemaRef) -> Result<Arc<Node>, String> {
+        let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, node)) = bound.as_ref()
+            && (Arc::ptr_eq(known, schema) || known == schema)
         {
-            return holds(node, batch).map_err(at);
+            return Ok(node.clone());
         }
-        let mut binder = Binder::new(Some(&schema), "segments");
-        let node = binder.expr(&self.expr).map_err(at)?;
-        let held = holds(&node, batch).map_err(at)?;
-        self.bound = Some((schema, node));
-        Ok(held)
+        let node = Arc::new(Binder::new(Some(schema), "segments").expr(&self.expr)?);
+        *bound = Some((schema.clone(), node.clone()));
+        Ok(node)
     }
 }
 

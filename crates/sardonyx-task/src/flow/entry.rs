@@ -1,5 +1,7 @@
 //! One `[[flow]]` of a job file, read and checked.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use super::Test;
@@ -44,7 +46,10 @@ impl Entry {
 
     pub(super) fn test(&self, registry: &Registry) -> Result<Test, String> {
         match (&self.when, &self.named) {
-            (Some(when), None) => Ok(Test::Sql(Condition::new(when).map_err(at_when)?)),
+            (Some(when), None) => {
+                let condition = Condition::new(when).map_err(|why| format!("when: {why}"))?;
+                Ok(Test::Sql(Arc::new(condition)))
+            }
             (None, Some(name)) => Ok(Test::Named(registry.make_predicate(name)?)),
             (None, None) => Ok(Test::Always),
             (Some(_), Some(_)) => Err("has when or fn, not both".into()),
@@ -65,10 +70,6 @@ impl Entry {
             },
         }
     }
-}
-
-fn at_when(why: String) -> String {
-    format!("when: {why}")
 }
 
 fn list(job: &Value) -> Result<&[Value], String> {

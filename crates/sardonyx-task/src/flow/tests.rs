@@ -20,6 +20,7 @@ fn registry() -> Registry {
     registry
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "tables are written in place")]
 fn flow(conditions: Value) -> Result<Option<Flow>, String> {
     let next: Vec<String> = NEXT.iter().map(|it| (*it).to_owned()).collect();
     Flow::of(&json!({"flow": conditions}), "t", &next, &registry())
@@ -82,15 +83,7 @@ fn columns_are_left_out_for_who_is_meant() {
         {"from": "t", "to": ["b"], "when": "status = 404"},
     ]);
     // A segment loses what any of its conditions leaves out, wherever it goes.
-    assert_eq!(
-        routed(conditions),
-        [
-            "a: , ".trim_end_matches(", ").to_owned() + "",
-            "a: 200, null, 404".into(),
-            "b: ".into(),
-            "b: 404".into()
-        ]
-    );
+    assert_eq!(routed(conditions), ["a: ", "a: 200, null, 404", "b: ", "b: 404"]);
 }
 
 #[test]
@@ -115,7 +108,7 @@ fn failures_are_routed() {
     let conditions = json!([
         {"from": "t", "to": ["c"], "when": "error like '%zero%'", "exception": true},
     ]);
-    let mut flow = flow(conditions).unwrap().unwrap();
+    let flow = flow(conditions).unwrap().unwrap();
     assert!(flow.has_exceptions());
     assert_eq!(flow.route(&events()).unwrap().len(), 3, "the rest goes to all");
     let failed =
@@ -195,7 +188,7 @@ proptest! {
         prop_assume!(!conditions.is_empty());
         let written = conditions.iter().map(|(to, value, is_short)| json!({"from": "t",
             "to": [NEXT[*to]], "when": format!("v <= {value}"), "short-circuit": is_short}));
-        let mut flow = flow(Value::Array(written.collect())).unwrap().unwrap();
+        let flow = flow(Value::Array(written.collect())).unwrap().unwrap();
         let column: ArrayRef = Arc::new(Int64Array::from(values.clone()));
         let batch = RecordBatch::try_from_iter([("v", column)]).unwrap();
         let routed = flow.route(&batch).unwrap();

@@ -1,5 +1,7 @@
 //! `lower`: a column of texts in small letters.
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "Arrow has many more types")]
+
 use std::sync::Arc;
 
 use arrow::{

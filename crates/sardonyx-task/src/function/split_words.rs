@@ -3,6 +3,8 @@
 //! Words are what white space lies between, in all of Unicode. Eight bytes are looked at in one
 //! step, and words are copied into the new column without an allocation for each.
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "Arrow has many more types")]
+
 use std::sync::Arc;
 
 use arrow::{

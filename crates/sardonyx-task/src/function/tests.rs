@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{Terms, testing::rows};
 
+#[expect(clippy::needless_pass_by_value, reason = "tables are written in place")]
 fn apply(entry: Value, columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch, String> {
     let batch = RecordBatch::try_from_iter_with_nullable(
         columns.into_iter().map(|(name, column)| (name, column, true)),

@@ -19,10 +19,12 @@ use serde::{Deserialize, Serialize};
 
 use super::*;
 
+#[expect(clippy::needless_pass_by_value, reason = "tables are written in place")]
 fn grouping(entry: serde_json::Value) -> Grouping {
     registry().grouped(&Terms::new("j", "t", &entry)).unwrap()
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "tables are written in place")]
 fn refused(entry: serde_json::Value) -> String {
     registry().grouped(&Terms::new("j", "t", &entry)).err().unwrap()
 }
@@ -87,6 +89,7 @@ fn one(column: impl arrow::array::Array + 'static) -> RecordBatch {
     columns(vec![("k", Arc::new(column))])
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is what was just emitted")]
 fn shown(batch: Option<RecordBatch>) -> Vec<String> {
     batch.iter().flat_map(crate::testing::rows).collect()
 }

@@ -105,12 +105,14 @@ fn numbers(op: Arithmetic, a: &Value, b: &Value) -> Result<(Value, Value), Strin
         return Err(refusal());
     }
     let is_whole = |it: &DataType| it.is_integer() || it.is_null();
-    let to = match op {
-        Arithmetic::Divide if is_whole(x) && is_whole(y) => DataType::Float64,
-        _ if is_whole(x) && is_whole(y) => DataType::Int64,
-        _ if x.is_floating() || y.is_floating() => DataType::Float64,
+    let are_whole = is_whole(x) && is_whole(y);
+    let to = if are_whole && op != Arithmetic::Divide {
+        DataType::Int64
+    } else if are_whole || x.is_floating() || y.is_floating() {
+        DataType::Float64
+    } else {
         // Decimals of different scales are what the kernels know.
-        _ => return Ok((as_decimal(a)?, as_decimal(b)?)),
+        return Ok((as_decimal(a)?, as_decimal(b)?));
     };
     let fits = |value| {
         coerce::strict(value, &to)

@@ -8,7 +8,7 @@ use arrow::{
         Array, ArrayRef, AsArray, DictionaryArray, Int32Array, Int64Array, StringArray,
         StructArray, TimestampSecondArray,
     },
-    datatypes::{DataType, Int32Type},
+    datatypes::Int32Type,
 };
 use proptest::prelude::*;
 
@@ -26,11 +26,7 @@ fn column(line: &str) -> (String, ArrayRef) {
     });
     let texts = Value::Array(Arc::new(texts.collect::<StringArray>()));
     let data_type = coerce::of_name(data_type.trim()).unwrap();
-    let data_type = if name == "nothing" { DataType::Null } else { data_type };
-    let column = match data_type {
-        DataType::Null => arrow::array::new_null_array(&DataType::Null, texts.array().len()),
-        other => coerce::strict(&texts, &other).unwrap().array().clone(),
-    };
+    let column = coerce::strict(&texts, &data_type).unwrap().array().clone();
     (name.to_owned(), column)
 }
 

@@ -15,8 +15,8 @@ use super::{
 };
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function("lower", 1, 1, |args, n| each(args, n, |text, out| lower(text, out))),
-    Function("upper", 1, 1, |args, n| each(args, n, |text, out| upper(text, out))),
+    Function("lower", 1, 1, |args, n| each(args, n, lower)),
+    Function("upper", 1, 1, |args, n| each(args, n, upper)),
     Function("reverse", 1, 1, |args, n| {
         each(args, n, |text, out| text.chars().rev().for_each(|it| out.push(it)))
     }),
@@ -191,7 +191,10 @@ fn concat(args: &[Value], n_rows: usize) -> Result<ArrayRef, String> {
 pub(super) fn join(args: &[Value], n_rows: usize) -> Result<ArrayRef, String> {
     let parts = args.iter().map(Texts::from_any).collect::<Result<Vec<_>, _>>()?;
     Ok(texts(n_rows, |row, out| {
-        parts.iter().try_for_each(|part| Some(out.push_str(part.get(row)?)))
+        for part in &parts {
+            out.push_str(part.get(row)?);
+        }
+        Some(())
     }))
 }
 

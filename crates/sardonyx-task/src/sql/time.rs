@@ -63,7 +63,8 @@ fn text(node: &Node) -> Option<String> {
 fn micros(value: &Value) -> Result<TimestampMicrosecondArray, String> {
     let is_time = value.data_type().is_temporal() || value.data_type().is_null();
     // A text that stands in the query is a time if it reads like one.
-    if !is_time && !(coerce::is_text(value.data_type()) && value.is_scalar()) {
+    let is_literal = coerce::is_text(value.data_type()) && value.is_scalar();
+    if !is_time && !is_literal {
         let name = coerce::name(value.data_type());
         return Err(format!("wants a time, not {name}: write to_timestamp(…)"));
     }

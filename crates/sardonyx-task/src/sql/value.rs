@@ -1,5 +1,7 @@
 //! What an expression is worth on a batch: a column, or one value for all rows.
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "Arrow has many more types")]
+
 use arrow::{
     array::{Array, ArrayRef, AsArray, BooleanArray, Datum, StringArray, UInt32Array},
     compute::{prep_null_mask_filter, take},
