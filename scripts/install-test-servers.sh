@@ -1,14 +1,19 @@
 #!/bin/sh
-# Installs the servers that the store's tests start: etcd and ZooKeeper, from Debian's packages.
-# Does nothing when all is there.
+# Installs the servers that tests start, from Debian's packages: etcd and ZooKeeper for the store's,
+# NATS for the queues'. With an argument (store or nats) only those. Does nothing when all is there.
 set -eu
 
 missing=""
-[ -x /usr/bin/etcd ] || missing="$missing etcd-server"
-[ -e /usr/share/java/zookeeper.jar ] || missing="$missing zookeeper"
-command -v java >/dev/null || missing="$missing default-jre-headless"
-# The tests cut networks of their own.
-command -v ip >/dev/null || missing="$missing iproute2"
+if [ "${1:-store}" = store ]; then
+    [ -x /usr/bin/etcd ] || missing="$missing etcd-server"
+    [ -e /usr/share/java/zookeeper.jar ] || missing="$missing zookeeper"
+    command -v java >/dev/null || missing="$missing default-jre-headless"
+    # The tests cut networks of their own.
+    command -v ip >/dev/null || missing="$missing iproute2"
+fi
+if [ "${1:-nats}" = nats ]; then
+    command -v nats-server >/dev/null || missing="$missing nats-server"
+fi
 [ -n "$missing" ] || exit 0
 
 export DEBIAN_FRONTEND=noninteractive

@@ -30,6 +30,7 @@ mod local;
 mod location;
 mod memory;
 mod message;
+mod nats;
 mod queues;
 pub mod remote;
 mod session;

@@ -11,7 +11,7 @@ use crate::{
     location::{Location, OpenError},
     memory,
     message::{Delivery, Depth, QueueName, Receipt},
-    remote,
+    nats, remote,
     session::{Owner, Place, Roster},
     transaction::{Key, Refused, Transaction},
 };
@@ -37,7 +37,7 @@ impl Queues {
                 Ok(Queues(Arc::new(opened)))
             }
             Location::Remote(served) => Ok(Queues(Arc::new(remote::connect(served).await?))),
-            Location::Nats(_) => Err(OpenError::NotConfigured("nats: is not in this build".into())),
+            Location::Nats(servers) => Ok(Queues(Arc::new(nats::connect(&servers).await?))),
         }
     }
 

@@ -5,7 +5,7 @@
 //! is [`Refused::Unknown`]; everything else of the session is then [`Refused::Lost`].
 
 mod connection;
-mod frame;
+pub(crate) mod frame;
 mod server;
 mod session;
 #[cfg(test)]

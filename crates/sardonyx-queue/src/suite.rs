@@ -12,6 +12,7 @@ mod arena;
 mod commits;
 mod keys;
 mod limits;
+pub mod nats;
 mod order;
 mod owners;
 mod workers;

@@ -180,6 +180,14 @@ pub(crate) async fn receive<T: DeserializeOwned>(
     Ok((message, frame.slice(start..)))
 }
 
+/// A message and what stands behind it, from a frame in memory.
+pub(crate) fn decode<T: DeserializeOwned>(frame: &Bytes) -> io::Result<(T, Bytes)> {
+    let frame = frame.slice(4.min(frame.len())..);
+    let (message, rest) = postcard::take_from_bytes(&frame).map_err(broken)?;
+    let start = frame.len() - rest.len();
+    Ok((message, frame.slice(start..)))
+}
+
 /// Cuts bodies off the front of what stood behind a head.
 pub(crate) struct Rest(pub(crate) Bytes);
 

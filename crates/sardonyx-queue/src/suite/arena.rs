@@ -2,6 +2,7 @@
 
 use std::any::Any;
 
+use super::nats::NatsServers;
 use crate::Queues;
 
 /// Queues under test.
@@ -43,6 +44,14 @@ impl Arena {
         let url = format!("sardonyx://{}", server.address());
         let keep: Vec<Box<dyn Any + Send + Sync>> = vec![Box::new(server), Box::new(dir)];
         Arena { url, shared: None, n_moved: 10_000, _keep: keep }
+    }
+
+    /// On NATS servers of its own, on loopback.
+    pub async fn nats(n_servers: usize) -> Arena {
+        let servers = NatsServers::start(n_servers).await;
+        let url = servers.url("suite");
+        let keep: Vec<Box<dyn Any + Send + Sync>> = vec![Box::new(servers)];
+        Arena { url, shared: None, n_moved: 1_000, _keep: keep }
     }
 
     async fn in_process(url: String, keep: Vec<Box<dyn Any + Send + Sync>>) -> Arena {

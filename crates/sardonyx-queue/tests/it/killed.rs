@@ -129,7 +129,9 @@ fn what_was_acknowledged_outlives_kill_9() {
                 let ring = queue(&place(lane), "ring");
                 assert_eq!(queues.depth(&ring).await.unwrap().total(), 1);
                 let session = alone(&queues, &place(lane)).await;
-                let held = receive_n(&session, 2).await;
+                let tally = queue(&place(lane), "tally");
+                let n_held = 1 + queues.depth(&tally).await.unwrap().total() as usize;
+                let held = receive_n(&session, n_held).await;
                 let found = held.iter().find(|it| it.queue == ring);
                 assert_eq!(found.map(text), Some(n.to_string()));
             }

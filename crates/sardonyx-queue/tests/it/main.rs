@@ -10,3 +10,4 @@ use sardonyx_queue::suite::Arena;
 sardonyx_queue::suite!(memory, Arena::memory().await);
 sardonyx_queue::suite!(embedded, Arena::embedded().await);
 sardonyx_queue::suite!(remote, Arena::remote().await);
+sardonyx_queue::suite!(nats, Arena::nats(1).await);

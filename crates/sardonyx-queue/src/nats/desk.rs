@@ -1,0 +1,490 @@
+//! The board of a task, as one process sees and changes it.
+//!
+//! A commit is one conditional write of the board, which then says what is to be carried out: messages
+//! to send, keys to write, messages to take out. Whoever finds that not done does it, before
+//! anything else; doing it twice changes nothing.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::{Duration, Instant},
+};
+
+use async_nats::jetstream::message::PublishMessage;
+use bytes::Bytes;
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinSet,
+};
+use tokio_stream::StreamExt as _;
+
+use super::{
+    board::{Board, Pending, Spot},
+    larder::Larder,
+    servers::{Servers, Unwritten},
+};
+use crate::{
+    message::{Body, QueueName, Segments},
+    remote::frame,
+    session::Place,
+    transaction::{Key, Refused, Transaction},
+};
+
+/// A transaction up to this size stands on the board itself.
+const INLINE_BYTES_MAX: usize = 32 << 10;
+
+/// How often somebody who waits looks without having been woken.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// How long somebody else may take to carry a transaction out before we help.
+const HELP_AFTER: Duration = Duration::from_millis(250);
+
+/// How long a write of unknown outcome is tried again.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) const KIND: &str = "Sdx-Kind";
+
+/// The board that was last seen, and its revision; 0 if there is none.
+type Seen = (u64, Board);
+
+/// A transaction whose messages are known by their spots.
+pub(crate) struct Work {
+    pub(crate) holds: Vec<Spot>,
+    pub(crate) acks: Vec<Spot>,
+    /// What is left of the transaction.
+    pub(crate) rest: Transaction,
+}
+
+/// A task's board in this process.
+pub(crate) struct Desk {
+    pub(crate) servers: Arc<Servers>,
+    pub(crate) place: Place,
+    seen: tokio::sync::Mutex<Option<Seen>>,
+    pub(super) larder: tokio::sync::Mutex<Larder>,
+    /// Something may be there.
+    pub(super) bell: Notify,
+    /// The sessions of this process, and how they hear that they are over.
+    sessions: Mutex<BTreeMap<u64, watch::Sender<bool>>>,
+}
+
+impl Desk {
+    pub(crate) fn new(servers: Arc<Servers>, place: Place) -> Arc<Desk> {
+        let desk = Arc::new(Desk {
+            servers,
+            place,
+            seen: tokio::sync::Mutex::default(),
+            larder: tokio::sync::Mutex::default(),
+            bell: Notify::new(),
+            sessions: Mutex::default(),
+        });
+        tokio::spawn(listen(Arc::downgrade(&desk)));
+        desk
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, BTreeMap<u64, watch::Sender<bool>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The sessions of this process.
+    pub(super) fn session_ids(&self) -> Vec<u64> {
+        self.sessions().keys().copied().collect()
+    }
+
+    /// Has a session told when it is over.
+    pub(crate) fn add_session(&self, id: u64, is_lost: watch::Sender<bool>) {
+        self.sessions().insert(id, is_lost);
+    }
+
+    /// The board as it is on the servers.
+    async fn load(&self, seen: &mut Option<Seen>) -> Result<(), Refused> {
+        let found = self.servers.read(&self.servers.names.board(&self.place)).await?;
+        let board = match found {
+            None => (0, Board::default()),
+            Some((revision, bytes)) => {
+                let board = postcard::from_bytes(&bytes);
+                let bad = |why| Refused::Unavailable(format!("{:?}: {why}", self.place));
+                (revision, board.map_err(bad)?)
+            }
+        };
+        self.tell(&board.1);
+        *seen = Some(board);
+        Ok(())
+    }
+
+    /// Tells sessions that are no longer on the board.
+    fn tell(&self, board: &Board) {
+        self.sessions().retain(|id, is_lost| {
+            let stays = board.sessions.contains_key(id);
+            if !stays {
+                is_lost.send_replace(true);
+            }
+            stays
+        });
+    }
+
+    /// Looks at the board again.
+    async fn look(&self) {
+        let mut seen = self.seen.lock().await;
+        if self.load(&mut seen).await.is_err() {
+            *seen = None;
+        }
+        drop(seen);
+        self.bell.notify_waiters();
+    }
+
+    /// The board with nothing left to be carried out; loaded if it is not known.
+    async fn settled(&self, seen: &mut Option<Seen>) -> Result<Seen, Refused> {
+        loop {
+            if seen.is_none() {
+                self.load(seen).await?;
+            }
+            let Some((revision, board)) = seen.clone() else { continue };
+            let Some(pending) = &board.pending else { return Ok((revision, board)) };
+            let begun = Instant::now();
+            let is_same = |seen: &Option<Seen>| seen.as_ref().is_some_and(|it| it.0 == revision);
+            while begun.elapsed() < HELP_AFTER && is_same(seen) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                self.load(seen).await?;
+            }
+            if is_same(seen) {
+                self.carry_out(board.n, pending).await?;
+                self.clear(seen).await?;
+            }
+        }
+    }
+
+    /// Sees to it that everything committed has been carried out.
+    pub(crate) async fn settle(&self) -> Result<Board, Refused> {
+        let mut seen = self.seen.lock().await;
+        *seen = None;
+        self.settled(&mut seen).await.map(|(_, board)| board)
+    }
+
+    /// The board as it was last seen.
+    pub(crate) async fn board(&self) -> Result<Board, Refused> {
+        let mut seen = self.seen.lock().await;
+        self.settled(&mut seen).await.map(|(_, board)| board)
+    }
+
+    /// Changes the board. `change` may be asked several times, each time with the newest; `Ok(None)`
+    /// leaves it as it is.
+    pub(crate) async fn change<T>(
+        &self,
+        mut change: impl FnMut(&mut Board) -> Result<Option<T>, Refused>,
+    ) -> Result<Option<T>, Refused> {
+        let mut seen = self.seen.lock().await;
+        let mut is_fresh = seen.is_none();
+        loop {
+            let (revision, mut board) = self.settled(&mut seen).await?;
+            match change(&mut board) {
+                Ok(Some(answer)) => {
+                    if self.write(&mut seen, revision, board).await? {
+                        return Ok(Some(answer));
+                    }
+                }
+                // What was seen may be old; what is decided against somebody must not be.
+                Ok(None) | Err(_) if !is_fresh => self.load(&mut seen).await?,
+                decided => return decided,
+            }
+            is_fresh = true;
+        }
+    }
+
+    /// Writes the board; `false` if somebody else did, and then it has been loaded again.
+    async fn write(
+        &self,
+        seen: &mut Option<Seen>,
+        revision: u64,
+        mut board: Board,
+    ) -> Result<bool, Refused> {
+        board.writer = random()?;
+        let unwritable = |why| Refused::Unavailable(format!("the board: {why}"));
+        let bytes = Bytes::from(postcard::to_stdvec(&board).map_err(unwritable)?);
+        let max = self.servers.payload_bytes_max;
+        if bytes.len() > max {
+            let is = bytes.len();
+            let why =
+                format!("the board of {:?} has {is} bytes, and {max} is the most", self.place);
+            return Err(Refused::TooLarge(why));
+        }
+        let subject = self.servers.names.board(&self.place);
+        let begun = Instant::now();
+        *seen = None;
+        loop {
+            match self.servers.write(&subject, revision, bytes.clone()).await {
+                Ok(revision) => {
+                    self.tell(&board);
+                    *seen = Some((revision, board));
+                    return Ok(true);
+                }
+                Err(Unwritten::Changed) => {
+                    self.load(seen).await?;
+                    // The answer to an earlier try may have been lost.
+                    return Ok(seen.as_ref().is_some_and(|it| it.1.writer == board.writer));
+                }
+                // Once more on the same condition: at most one of the tries happens.
+                Err(Unwritten::Unknown(why)) if begun.elapsed() < PATIENCE => {
+                    tracing::debug!("a board is written again: {why}");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+                Err(Unwritten::Unknown(why)) => return Err(Refused::Unknown(why)),
+            }
+        }
+    }
+
+    /// Takes what has been carried out off the board.
+    async fn clear(&self, seen: &mut Option<Seen>) -> Result<(), Refused> {
+        let Some((revision, mut board)) = seen.clone() else { return Ok(()) };
+        board.pending = None;
+        // Whoever was first has done the same.
+        self.write(seen, revision, board).await.map(drop)
+    }
+
+    /// Commits, carries out, and answers.
+    pub(crate) async fn commit(&self, session: u64, work: Work) -> Result<(), Refused> {
+        let Work { holds, acks, rest } = work;
+        let Transaction { sends, puts, expects, .. } = rest;
+        let sends_to: Vec<_> = sends.iter().map(|outgoing| outgoing.queue.clone()).collect();
+        for (key, _) in puts.iter().chain(&expects) {
+            self.servers.names.key(&self.place, key)?;
+        }
+        let mut seen = self.seen.lock().await;
+        let mut is_fresh = seen.is_none();
+        let mut content = None;
+        let mut todo = Some(Transaction { sends, puts, ..Transaction::default() });
+        let n = loop {
+            let (revision, mut board) = self.settled(&mut seen).await?;
+            let refused = match board.holds(session, &holds) && board.holds(session, &acks) {
+                true => self.unexpected(&expects).await?,
+                false => Some(Refused::Lost),
+            };
+            match refused {
+                Some(_) if !is_fresh => {
+                    self.load(&mut seen).await?;
+                    is_fresh = true;
+                    continue;
+                }
+                Some(refused) => return Err(refused),
+                None => {}
+            }
+            if let Some(todo) = todo.take() {
+                content = Some(self.prepare(session, todo).await?);
+            }
+            let content = content.clone().unwrap_or(Ok(Vec::new()));
+            board.commit(Pending { session, content, acks: acks.clone() });
+            let n = board.n;
+            if self.write(&mut seen, revision, board).await? {
+                break n;
+            }
+            is_fresh = true;
+        };
+        // It is committed. What fails from here on is made good by whoever comes next.
+        let pending = seen.as_ref().and_then(|(_, board)| board.pending.clone());
+        let done = match &pending {
+            Some(pending) => self.carry_out(n, pending).await,
+            None => Ok(()),
+        };
+        match done {
+            Ok(()) => drop(self.clear(&mut seen).await),
+            Err(why) => {
+                tracing::warn!("a transaction is committed and not carried out yet: {why}");
+                *seen = None;
+            }
+        }
+        drop(seen);
+        for queue in sends_to.iter().collect::<std::collections::BTreeSet<_>>() {
+            self.servers.wake(&queue.job, &queue.task).await;
+        }
+        Ok(())
+    }
+
+    /// The first key that has not the expected value.
+    async fn unexpected(
+        &self,
+        expects: &[(Key, Option<Bytes>)],
+    ) -> Result<Option<Refused>, Refused> {
+        for (key, expected) in expects {
+            if read_key(&self.servers, &self.place, key).await?.1 != *expected {
+                return Ok(Some(Refused::Changed(key.clone())));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A transaction as it stands on the board: whole, or in parts beside it.
+    async fn prepare(
+        &self,
+        session: u64,
+        todo: Transaction,
+    ) -> Result<Result<Vec<u8>, u32>, Refused> {
+        let (outline, bodies) = frame::outline(todo)?;
+        let too_large = |why: std::io::Error| Refused::TooLarge(why.to_string());
+        let bytes = Bytes::from(frame::encode(&outline, bodies).map_err(too_large)?.concat());
+        if bytes.len() <= INLINE_BYTES_MAX {
+            return Ok(Ok(bytes.to_vec()));
+        }
+        let mut n_parts = 0;
+        for start in (0..bytes.len()).step_by(self.servers.payload_bytes_max) {
+            let end = (start + self.servers.payload_bytes_max).min(bytes.len());
+            let subject = self.servers.names.part(&self.place, session, n_parts);
+            self.servers.put(subject, bytes.slice(start..end)).await?;
+            n_parts += 1;
+        }
+        Ok(Err(n_parts as u32))
+    }
+
+    /// Does what a transaction says. May happen twice, and by several at once.
+    async fn carry_out(&self, n: u64, pending: &Pending) -> Result<(), Refused> {
+        let bytes = match &pending.content {
+            Ok(bytes) => Bytes::copy_from_slice(bytes),
+            Err(n_parts) => self.parts(pending.session, *n_parts as usize).await?,
+        };
+        let unreadable = |why: std::io::Error| Refused::Unavailable(why.to_string());
+        let Transaction { sends, puts, .. } = match bytes.is_empty() {
+            true => Transaction::default(),
+            false => {
+                let (outline, rest) = frame::decode(&bytes).map_err(unreadable)?;
+                frame::Rest(rest).transaction(outline).map_err(unreadable)?
+            }
+        };
+        let mut messages = Vec::with_capacity(sends.len());
+        for (index, outgoing) in sends.into_iter().enumerate() {
+            self.servers.make(&outgoing.queue).await?;
+            let subject = self.servers.names.lane(&outgoing.queue, outgoing.partition);
+            let (kind, payload) = payload(outgoing.body)?;
+            let id = self.servers.names.message_id(&self.place, n, index);
+            let publish =
+                PublishMessage::build().payload(payload).message_id(id).header(KIND, kind);
+            messages.push((outgoing.queue, subject, publish));
+        }
+        self.servers.send(messages).await?;
+        let mut tasks = JoinSet::new();
+        // Within one transaction the last word counts.
+        for (key, value) in puts.into_iter().collect::<BTreeMap<_, _>>() {
+            let (servers, place) = (Arc::clone(&self.servers), self.place.clone());
+            tasks.spawn(async move { put_key(&servers, &place, &key, value, n).await });
+        }
+        for (from, _, sequence) in &pending.acks {
+            let (servers, queue) = (Arc::clone(&self.servers), self.queue(from));
+            let sequence = *sequence;
+            tasks.spawn(async move { servers.delete(&queue, sequence).await });
+        }
+        while let Some(done) = tasks.join_next().await {
+            done.map_err(|why| Refused::Unavailable(why.to_string()))??;
+        }
+        Ok(())
+    }
+
+    async fn parts(&self, session: u64, n_parts: usize) -> Result<Bytes, Refused> {
+        let mut all = Vec::new();
+        for n in 0..n_parts {
+            let subject = self.servers.names.part(&self.place, session, n);
+            let part = self.servers.read(&subject).await?;
+            let gone = || Refused::Unavailable(format!("part {n} of a transaction is gone"));
+            all.extend_from_slice(&part.ok_or_else(gone)?.1);
+        }
+        Ok(Bytes::from(all))
+    }
+
+    /// The queue of this task that `from` sends to.
+    pub(crate) fn queue(&self, from: &str) -> QueueName {
+        let Place { job, task } = self.place.clone();
+        QueueName { job, task, from: from.to_owned() }
+    }
+}
+
+/// Looks at the board whenever somebody says so, and now and then.
+async fn listen(desk: Weak<Desk>) {
+    let Some((client, subject)) = desk.upgrade().map(|desk| {
+        let Place { job, task } = &desk.place;
+        (desk.servers.client.clone(), desk.servers.names.wake(job, task))
+    }) else {
+        return;
+    };
+    let mut wakes = client.subscribe(subject).await.ok();
+    loop {
+        match &mut wakes {
+            Some(wakes) => drop(tokio::time::timeout(LOOK, wakes.next()).await),
+            None => tokio::time::sleep(LOOK).await,
+        }
+        let Some(desk) = desk.upgrade() else { return };
+        desk.look().await;
+    }
+}
+
+fn random() -> Result<u64, Refused> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(|why| Refused::Unavailable(why.to_string()))?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+fn payload(body: Body) -> Result<(&'static str, Bytes), Refused> {
+    Ok(match body {
+        Body::Segments(segments) => {
+            let wrong = |why| Refused::Unavailable(format!("a batch cannot be encoded: {why}"));
+            ("segments", segments.encode(crate::Compression::None).map_err(wrong)?)
+        }
+        Body::Sentinel(name) => ("sentinel", Bytes::from(name)),
+        Body::Note(bytes) => ("note", bytes),
+    })
+}
+
+/// The body that a payload of this kind is.
+pub(super) fn body(kind: &str, payload: Bytes) -> Option<Body> {
+    Some(match kind {
+        "segments" => Body::Segments(Segments::Encoded(payload)),
+        "sentinel" => Body::Sentinel(String::from_utf8(payload.to_vec()).ok()?),
+        "note" => Body::Note(payload),
+        _ => return None,
+    })
+}
+
+/// A key's revision, its value, and the transaction that wrote it.
+async fn read_envelope(
+    servers: &Servers,
+    subject: &str,
+) -> Result<(u64, u64, Option<Bytes>), Refused> {
+    let Some((revision, bytes)) = servers.read(subject).await? else { return Ok((0, 0, None)) };
+    let Some((n, rest)) = bytes.split_first_chunk::<8>() else {
+        return Err(Refused::Unavailable(format!("{subject} is not a key of ours")));
+    };
+    // A key that was taken away stays, so that a late writer does not bring it back.
+    let value = rest.first().filter(|tag| **tag == 1).map(|_| bytes.slice(9..));
+    Ok((revision, u64::from_le_bytes(*n), value))
+}
+
+/// A key's revision and value.
+pub(crate) async fn read_key(
+    servers: &Servers,
+    place: &Place,
+    key: &str,
+) -> Result<(u64, Option<Bytes>), Refused> {
+    let (revision, _, value) = read_envelope(servers, &servers.names.key(place, key)?).await?;
+    Ok((revision, value))
+}
+
+/// Writes a key, unless a later transaction has.
+async fn put_key(
+    servers: &Servers,
+    place: &Place,
+    key: &str,
+    value: Option<Bytes>,
+    n: u64,
+) -> Result<(), Refused> {
+    let subject = servers.names.key(place, key)?;
+    let mut envelope = n.to_le_bytes().to_vec();
+    envelope.push(u8::from(value.is_some()));
+    envelope.extend_from_slice(&value.unwrap_or_default());
+    let envelope = Bytes::from(envelope);
+    loop {
+        let (revision, written_by, _) = read_envelope(servers, &subject).await?;
+        if written_by >= n {
+            return Ok(());
+        }
+        match servers.write(&subject, revision, envelope.clone()).await {
+            Ok(_) => return Ok(()),
+            Err(Unwritten::Changed) => {}
+            Err(Unwritten::Unknown(why)) => return Err(Refused::Unavailable(why)),
+        }
+    }
+}

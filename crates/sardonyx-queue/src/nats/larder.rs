@@ -1,0 +1,210 @@
+//! Messages that have been fetched and not been taken yet, and taking them.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use tokio::task::JoinSet;
+
+use super::{
+    board::{Board, Spot},
+    desk::{Desk, KIND, body},
+    servers::{Extent, Servers},
+};
+use crate::{
+    ledger::Lane,
+    limits::{QUEUE_MESSAGES_MAX, RECEIVE_BYTES_MAX},
+    message::{Body, QueueName},
+    session::Place,
+    transaction::Refused,
+};
+
+/// How many messages are fetched at once.
+const FETCHES_MAX: u64 = 64;
+
+/// A message with its body.
+#[derive(Clone, Debug)]
+struct Fetched {
+    lane: Lane,
+    bytes: u64,
+    body: Body,
+}
+
+#[derive(Debug, Default)]
+struct Shelf {
+    /// Everything up to this sequence has been looked at.
+    high: u64,
+    messages: BTreeMap<u64, Fetched>,
+}
+
+/// What this process has fetched for a task, by sender.
+#[derive(Debug, Default)]
+pub(crate) struct Larder {
+    /// For which roster: with another one, other lanes count.
+    roster_at: u64,
+    shelves: BTreeMap<String, Shelf>,
+    n_rounds: usize,
+}
+
+/// A message that was taken.
+pub(crate) struct Taken {
+    pub(crate) spot: Spot,
+    pub(crate) attempt: u32,
+    pub(crate) body: Body,
+}
+
+async fn fetch(
+    servers: &Servers,
+    queue: &QueueName,
+    sequence: u64,
+) -> Result<Option<Fetched>, Refused> {
+    let Some(message) = servers.fetch(queue, sequence).await? else { return Ok(None) };
+    let kind = message.headers.get(KIND).map(|kind| kind.as_str().to_owned());
+    let bytes = message.payload.len() as u64;
+    let read = || {
+        let lane = servers.names.lane_of(&message.subject)?;
+        Some(Fetched { lane, bytes, body: body(&kind?, message.payload.clone())? })
+    };
+    let strange = || Refused::Unavailable(format!("message {sequence} of {queue} is not ours"));
+    read().map(Some).ok_or_else(strange)
+}
+
+impl Desk {
+    /// Takes up to `max` messages for a session; none if there are none.
+    pub(crate) async fn take(&self, session: u64, max: usize) -> Result<Vec<Taken>, Refused> {
+        let board = self.board().await?;
+        let Place { job, task } = &self.place;
+        let queues = self.servers.queues(&self.servers.names.queues(Some(job), Some(task))).await?;
+        let mut larder = self.larder.lock().await;
+        let roster_at = board.roster.as_ref().map_or(0, |roster| roster.at);
+        if larder.roster_at != roster_at {
+            *larder = Larder { roster_at, ..Larder::default() };
+        }
+        self.stock(&mut larder, &board, session, &queues, max).await?;
+        let spots = larder.choose(&board, session, max);
+        let is_empty = spots.is_empty();
+        let taken = self.change(|board| {
+            if !board.sessions.contains_key(&session) {
+                return Err(Refused::Lost);
+            }
+            let taken = if is_empty { Vec::new() } else { board.take(session, &spots) };
+            Ok((!taken.is_empty()).then_some(taken))
+        });
+        let taken = taken.await?.unwrap_or_default();
+        let unpack = |(spot, attempt): (Spot, u32)| {
+            let shelf = larder.shelves.get_mut(&spot.0)?;
+            let body = shelf.messages.remove(&spot.2)?.body;
+            Some(Taken { spot, attempt, body })
+        };
+        Ok(taken.into_iter().filter_map(unpack).collect())
+    }
+
+    /// Fetches what may be taken: what was given back, and what is new.
+    async fn stock(
+        &self,
+        larder: &mut Larder,
+        board: &Board,
+        session: u64,
+        queues: &[(QueueName, Extent)],
+        max: usize,
+    ) -> Result<(), Refused> {
+        let mut wanted: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        for (from, _, sequence) in board.given_back(session).into_iter().take(max) {
+            let shelf = larder.shelves.entry(from.clone()).or_default();
+            if !shelf.messages.contains_key(&sequence) {
+                wanted.entry(from).or_default().push(sequence);
+            }
+        }
+        for (from, sequences) in wanted {
+            let queue = self.queue(&from);
+            let fetched = self.fetch_all(&queue, sequences).await?;
+            larder.shelves.entry(from).or_default().messages.extend(fetched);
+        }
+        for (queue, extent) in queues {
+            let shelf = larder.shelves.entry(queue.from.clone()).or_default();
+            shelf.messages.retain(|sequence, fetched| {
+                board.is_ready(&(queue.from.clone(), fetched.lane, *sequence))
+            });
+            shelf.high = shelf.high.max(extent.first.saturating_sub(1));
+            // One lane may stand behind all of another.
+            let enough = if extent.n_lanes > 1 { QUEUE_MESSAGES_MAX as usize } else { max };
+            while shelf.high < extent.last
+                && shelf.messages.len() < enough
+                && shelf.messages.values().map(|it| it.bytes).sum::<u64>() < RECEIVE_BYTES_MAX
+            {
+                let end = extent.last.min(shelf.high + FETCHES_MAX.min(enough as u64));
+                let fetched = self.fetch_all(queue, (shelf.high + 1..=end).collect()).await?;
+                let is_for = |lane| board.is_for(session, lane) || is_for_others(board, lane, self);
+                let ours = fetched.into_iter().filter(|(sequence, it)| {
+                    is_for(it.lane) && board.is_ready(&(queue.from.clone(), it.lane, *sequence))
+                });
+                shelf.messages.extend(ours);
+                shelf.high = end;
+            }
+        }
+        Ok(())
+    }
+
+    async fn fetch_all(
+        &self,
+        queue: &QueueName,
+        sequences: Vec<u64>,
+    ) -> Result<BTreeMap<u64, Fetched>, Refused> {
+        let mut tasks = JoinSet::new();
+        for sequence in sequences {
+            let (servers, queue) = (Arc::clone(&self.servers), queue.clone());
+            tasks.spawn(async move { (sequence, fetch(&servers, &queue, sequence).await) });
+        }
+        let mut all = BTreeMap::new();
+        while let Some(done) = tasks.join_next().await {
+            let (sequence, fetched) = done.map_err(|why| Refused::Unavailable(why.to_string()))?;
+            if let Some(fetched) = fetched? {
+                all.insert(sequence, fetched);
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Whether a lane is another session's of this process: its messages are worth keeping.
+fn is_for_others(board: &Board, lane: Lane, desk: &Desk) -> bool {
+    desk.session_ids().into_iter().any(|id| board.is_for(id, lane))
+}
+
+impl Larder {
+    /// Messages for a session: lanes take turns, in order within each.
+    fn choose(&mut self, board: &Board, session: u64, max: usize) -> Vec<Spot> {
+        let mut lanes: BTreeMap<(String, Lane), VecDeque<(u64, u64)>> = BTreeMap::new();
+        for (from, shelf) in &self.shelves {
+            for (sequence, fetched) in &shelf.messages {
+                let spot = (from.clone(), fetched.lane, *sequence);
+                if board.is_for(session, fetched.lane) && board.is_ready(&spot) {
+                    let lane = lanes.entry((from.clone(), fetched.lane)).or_default();
+                    lane.push_back((*sequence, fetched.bytes));
+                }
+            }
+        }
+        let mut lanes: Vec<_> = lanes.into_iter().collect();
+        if lanes.is_empty() {
+            return Vec::new();
+        }
+        self.n_rounds += 1;
+        let n_lanes = lanes.len();
+        lanes.rotate_left(self.n_rounds % n_lanes);
+        let (mut spots, mut bytes) = (Vec::new(), 0);
+        while !lanes.is_empty() {
+            for ((from, lane), messages) in &mut lanes {
+                if spots.len() >= max || bytes >= RECEIVE_BYTES_MAX {
+                    return spots;
+                }
+                if let Some((sequence, size)) = messages.pop_front() {
+                    spots.push((from.clone(), *lane, sequence));
+                    bytes += size;
+                }
+            }
+            lanes.retain(|(_, messages)| !messages.is_empty());
+        }
+        spots
+    }
+}
