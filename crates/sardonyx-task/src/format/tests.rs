@@ -213,7 +213,7 @@ proptest! {
             let header: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
             let records: Box<dyn Records> = match format {
                 Format::Ndjson => Box::new(Ndjson::new(&plan)),
-                _ => Box::new(Csv::new(&plan, &header, b',').unwrap()),
+                Format::Lines | Format::Csv | Format::Parquet => Box::new(Csv::new(&plan, &header, b',').unwrap()),
             };
             let batches = read_in_pieces(&bytes, records, &sizes, rows_max).unwrap();
             let schema = super::ndjson::schema(&plan.columns);

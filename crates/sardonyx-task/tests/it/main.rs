@@ -1,5 +1,7 @@
 //! Inputs and outputs as users have them: by name, with terms, on real files.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may")]
+
 mod bad;
 mod follow;
 mod inputs;

@@ -60,7 +60,7 @@ impl Reader for FaultyReader {
             Read::Batch(batch, position) if self.fault == Fault::Behind => {
                 Read::Batch(batch, std::mem::replace(&mut self.last, position))
             }
-            other => other,
+            other @ (Read::Batch(..) | Read::Wait(..) | Read::End) => other,
         })
     }
 }
