@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use sardonyx_core::{Command, JobId, replica::job::JobOutcome};
+use sardonyx_core::{Command, JobId, command::Rejected, replica::job::JobOutcome};
 use sardonyx_peer::{Client, Config, DataTasks, Driver, View, job::Job};
 use sardonyx_queue::Queues;
 use sardonyx_store::{Delivery, Start, Store, Subscription};
@@ -97,8 +97,11 @@ impl Embedded {
         let mut client = Client::open(&self.store).await.map_err(|why| why.to_string())?;
         let said = client.say(&job.submit(id.clone()).into()).await;
         let said = said.map_err(|why| why.to_string())?;
-        if let Some(Err(why)) = said.outcome {
-            return Err(format!("the job was rejected: {why}"));
+        match said.outcome {
+            // It is there: the same id again goes on with the same job.
+            Some(Err(Rejected::KnownJob(_))) => {}
+            Some(Err(why)) => return Err(format!("the job was rejected: {why}")),
+            Some(Ok(())) | None => {}
         }
         Ok(Submitted { id, log, view: self.driver.view() })
     }

@@ -196,9 +196,9 @@ fn job(name: Name, input: &Value, out: &Path) -> Value {
         }),
         Name::Words => tasks(json!({"type": "function", "fn": "split-words"}), count(&["word"])),
         Name::Window => tasks(
-            sql("select (n * 2654435761 % 4294967296) / 256 % 10000 as key, \
-                 case when n / 10 < n * 40503 % 65536 % 500 then 0 \
-                      else (n / 10 - n * 40503 % 65536 % 500) / 10000 end as window \
+            sql("select (n * 2654435761 % 4294967296) // 256 % 10000 as key, \
+                 case when n // 10 < n * 40503 % 65536 % 500 then 0 \
+                      else (n // 10 - n * 40503 % 65536 % 500) // 10000 end as window \
                  from segments"),
             count(&["key", "window"]),
         ),
