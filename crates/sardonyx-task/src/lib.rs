@@ -14,6 +14,7 @@ pub mod group;
 pub mod input;
 pub mod kit;
 pub mod meter;
+pub mod mutant;
 mod nearest;
 pub mod on_error;
 pub mod output;

@@ -35,6 +35,7 @@ use crate::{
     Registry,
     blueprint::Blueprint,
     meter::Meters,
+    mutant::{self, Mutant},
     pool::{Desk, Panicked, Pool},
     registry::Kind,
     spy::{Phase, Spy},
@@ -255,7 +256,9 @@ impl Task {
                 std::future::pending::<()>().await;
             }
             let now = roster.borrow_and_update().clone();
-            self.engine.queues.announce(&self.order.place, &now).await?;
+            if !mutant::is_on(Mutant::NoAnnounce) {
+                self.engine.queues.announce(&self.order.place, &now).await?;
+            }
             self.look_again.notify_one();
             if deals {
                 return Err(End::Reshuffled);

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sardonyx_sim::data;
-use sardonyx_task::spy::Phase;
+use sardonyx_task::{
+    mutant::{self, Mutant},
+    spy::Phase,
+};
 
 use crate::number;
 
@@ -32,5 +35,16 @@ fn what_reaches_the_outputs_is_what_was_put_in() {
 fn the_same_seed_is_the_same_run() {
     for seed in 0..20 {
         assert_eq!(data::run(seed), data::run(seed), "seed {seed}");
+    }
+}
+
+/// Each rule of the pipeline switched off is noticed: by a wrong result, or by a job that never ends.
+#[test]
+fn a_rule_switched_off_is_found() {
+    let n = number("DATA_MUTANT_SEEDS", 2_000);
+    for mutant in Mutant::ALL {
+        let found = mutant::with(mutant, || (0..n).find(|seed| data::run(*seed).is_err()));
+        let seed = found.unwrap_or_else(|| panic!("{mutant:?} goes unnoticed in {n} seeds"));
+        println!("{mutant:?} is found by seed {seed}");
     }
 }

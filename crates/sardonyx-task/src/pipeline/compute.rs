@@ -13,6 +13,7 @@ use tokio::{sync::mpsc, time::Instant};
 
 use super::{End, Never, Task};
 use crate::{
+    mutant::{self, Mutant},
     spy::Phase,
     worker::{Counts, Worker},
 };
@@ -74,7 +75,9 @@ impl Task {
             tokio::select! {
                 biased;
                 committed = poll(&mut committing), if committing.is_some() => {
-                    committed?;
+                    if !mutant::is_on(Mutant::Undaunted) {
+                        committed?;
+                    }
                     self.saw(Phase::Commit);
                     let counts = committing.take().map(|(_, counts)| counts);
                     self.count(&counts.unwrap_or_default());
@@ -111,8 +114,11 @@ impl Task {
                 (batches.collect::<Vec<_>>(), Vec::new())
             }
             Item::Rows { batch, receipt, key, position } => {
-                put(transaction, key, Some(position));
-                (vec![(None, Segments::Batch(batch))], vec![receipt])
+                if !mutant::is_on(Mutant::NoPosition) {
+                    put(transaction, key, Some(position));
+                }
+                let holds = if mutant::is_on(Mutant::NoHold) { vec![] } else { vec![receipt] };
+                (vec![(None, Segments::Batch(batch))], holds)
             }
             Item::SplitOver { receipt, key } => {
                 put(transaction, key, None);

@@ -21,7 +21,11 @@ use tokio::{
 };
 
 use super::{End, Never, Task, compute::Item};
-use crate::{registry::Kind, spy::Phase};
+use crate::{
+    mutant::{self, Mutant},
+    registry::Kind,
+    spy::Phase,
+};
 
 /// How many messages are asked for at once.
 const RECEIVE_MAX: usize = 16;
@@ -188,7 +192,11 @@ impl Task {
         let mut most = 0;
         for (queue, receipt) in ends.held.clone() {
             let depth = self.engine.queues.depth(&queue).await?;
-            if depth.total() > 1 {
+            let is_busy = match mutant::is_on(Mutant::ReadyOnly) {
+                true => depth.ready > 0,
+                false => depth.total() > 1,
+            };
+            if is_busy {
                 most = most.max(depth.total());
                 continue;
             }

@@ -8,7 +8,11 @@ use bytes::Bytes;
 use sardonyx_queue::{Body, Outgoing, Refused, Session, Transaction};
 
 use super::{End, Task};
-use crate::{registry::Kind, spy::Phase};
+use crate::{
+    mutant::{self, Mutant},
+    registry::Kind,
+    spy::Phase,
+};
 
 const SEALED: &str = "sealed";
 
@@ -41,7 +45,8 @@ impl Task {
     /// What the groups of a partition came to, sent on; once.
     async fn emit(&self, session: &Session, partition: u16) -> Result<(), End> {
         let key = format!("emitted/{partition:05}");
-        if session.get(&key).await?.is_some() {
+        let again = mutant::is_on(Mutant::EmitAgain);
+        if !again && session.get(&key).await?.is_some() {
             return Ok(());
         }
         let mut worker = self.worker(0)?;
@@ -49,10 +54,13 @@ impl Task {
         let (sends, counts) =
             self.desk.run(move || worker.emit_all()).await?.map_err(End::Failed)?;
         let (head, prefix) = crate::worker::Worker::state_keys(partition);
-        let mut puts = vec![(key.clone(), Some(Bytes::new())), (head, None)];
-        let saved = session.scan(&prefix).await?;
-        puts.extend(saved.into_iter().map(|(key, _)| (key, None)));
-        let expects = vec![(key, None)];
+        let mut puts = vec![(key.clone(), Some(Bytes::new()))];
+        if !again {
+            puts.push((head, None));
+            let saved = session.scan(&prefix).await?;
+            puts.extend(saved.into_iter().map(|(key, _)| (key, None)));
+        }
+        let expects = if again { Vec::new() } else { vec![(key, None)] };
         let emission = Transaction { sends, puts, expects, ..Transaction::default() };
         if once(session.commit(emission).await)? {
             self.count(&counts);

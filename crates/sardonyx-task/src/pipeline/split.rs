@@ -18,6 +18,7 @@ use super::{End, Never, Task, compute::Item, fetch::Note};
 use crate::{
     Input,
     input::{Read, Reader, Splits},
+    mutant::{self, Mutant},
     spy::Phase,
 };
 
@@ -82,12 +83,14 @@ impl Notes {
 impl Task {
     /// Cuts the input into splits, unless somebody has.
     pub(super) async fn plan(&self, session: &Session, input: &Arc<dyn Input>) -> Result<(), End> {
-        if session.get(MEMORY).await?.is_some() {
+        if session.get(MEMORY).await?.is_some() && !mutant::is_on(Mutant::PlanAgain) {
             return Ok(());
         }
         let splits = self.ask_for_splits(input, None).await?;
         let mut plan = self.plan_of(&splits);
-        plan.expects = vec![(MEMORY.into(), None)];
+        if !mutant::is_on(Mutant::PlanAgain) {
+            plan.expects = vec![(MEMORY.into(), None)];
+        }
         match session.commit(plan).await {
             Ok(()) | Err(Refused::Changed(_)) => Ok(()),
             Err(refused) => Err(refused.into()),
