@@ -118,11 +118,11 @@ fn outcome(progress: &Progress, number: u64) -> Option<Result<(), Refused>> {
         return Some(Ok(()));
     }
     let (sequence, refused) = progress.broken.as_ref()?;
-    Some(Err(match refused {
-        // Whatever came later was not even tried.
-        Refused::Unknown(why) if number != *sequence => Refused::Unavailable(why.clone()),
-        refused => refused.clone(),
-    }))
+    // Whatever came later was not even tried.
+    if let (Refused::Unknown(why), true) = (refused, number != *sequence) {
+        return Some(Err(Refused::Unavailable(why.clone())));
+    }
+    Some(Err(refused.clone()))
 }
 
 fn unpack(kind: Kind, bytes: Bytes) -> Body {

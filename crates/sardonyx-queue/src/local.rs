@@ -109,7 +109,7 @@ impl<B> State<B> {
         {
             self.n_changes += 1;
             let n_messages = self.ledger.queues.values().map(|queue| queue.depth().total());
-            if self.n_changes % (1 + n_messages.sum::<u64>() / 64) == 0
+            if self.n_changes.is_multiple_of(1 + n_messages.sum::<u64>() / 64)
                 && let Some(broken) = self.ledger.broken_law()
             {
                 panic!("a law of the ledger is broken: {broken}");

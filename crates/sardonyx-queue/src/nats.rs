@@ -28,6 +28,8 @@ mod larder;
 mod names;
 mod servers;
 mod session;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -129,15 +129,13 @@ impl Backend for Remote {
         let claiming = Arc::clone(&live);
         let opened = tokio::spawn(async move {
             let (answer, _) = answer.await.ok_or_else(cut_off)?;
-            match answer {
-                Answer::Session(id) => {
-                    let stash = Stash::new();
-                    claiming.add_session(id, &stash).map_err(|_| cut_off())?;
-                    Ok((Unclaimed(claiming, Some(id)), id, stash))
-                }
-                Answer::Refused(refused) => Err(refused),
-                answer => Err(unexpected(&answer)),
+            if let Answer::Refused(refused) = answer {
+                return Err(refused);
             }
+            let Answer::Session(id) = answer else { return Err(unexpected(&answer)) };
+            let stash = Stash::new();
+            claiming.add_session(id, &stash).map_err(|_| cut_off())?;
+            Ok((Unclaimed(claiming, Some(id)), id, stash))
         });
         let opened = opened.await.map_err(|why| Refused::Unavailable(why.to_string()))?;
         let (mut unclaimed, id, stash) = opened?;

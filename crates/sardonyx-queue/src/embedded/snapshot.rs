@@ -24,9 +24,12 @@ use crate::{
 /// Messages up to this size move to the new segment, so that they do not keep an old one.
 const CARRIED_BYTES_MAX: u32 = 4 << 10;
 
+/// Who works on a task, and its keys.
+type Task = (Place, Option<Roster>, Vec<(Key, Bytes)>);
+
 /// A copy of the ledger that shares its bytes.
 pub(crate) struct Snapshot {
-    tasks: Vec<(Place, Option<Roster>, Vec<(Key, Bytes)>)>,
+    tasks: Vec<Task>,
     messages: Vec<(Mark, u32, Arc<Kept>)>,
     /// Acknowledged messages, and the next number.
     queues: Vec<(QueueName, u64, u64)>,

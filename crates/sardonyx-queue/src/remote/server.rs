@@ -176,12 +176,10 @@ fn plain(answer: Answer) -> Full {
 impl Connection {
     /// Begins with a request; the answer follows when it is there.
     async fn handle(&mut self, number: u64, ask: Ask, mut rest: Rest) -> io::Result<()> {
-        let queues = self.queues.clone();
         match ask {
-            Ask::Beat => self.answer(number, async { Ok(plain(Answer::Beat)) }).await,
             Ask::Open(place, owner, roster) => {
                 // In line: what follows may already be for this session.
-                let opened = queues.session(&place, &owner, &roster).await;
+                let opened = self.queues.session(&place, &owner, &roster).await;
                 let opened = opened.map(|session| self.keep(session));
                 self.answer(number, async { Ok(plain(Answer::Session(opened?))) }).await
             }
@@ -195,61 +193,22 @@ impl Connection {
                 self.sessions.remove(&id);
                 self.answer(number, async { Ok(plain(Answer::Done)) }).await
             }
-            Ask::Receive(id, max) => {
+            Ask::Receive(id, _)
+            | Ask::Release(id, _)
+            | Ask::Room(id, _)
+            | Ask::Get(id, _)
+            | Ask::Scan(id, ..) => {
                 let session = self.session(id);
-                let received = async move {
-                    let received = session?.receive(max as usize).await?;
-                    let (given, bodies) = outline_deliveries(received)?;
-                    Ok((Answer::Deliveries(given), bodies))
-                };
-                self.answer(number, received).await
+                self.answer(number, async move { in_session(session?, ask).await }).await
             }
-            Ask::Release(id, receipts) => {
-                let session = self.session(id);
-                let release = async move { session?.release(receipts).await };
-                self.answer(number, async { release.await.map(|()| plain(Answer::Done)) }).await
-            }
-            Ask::Room(id, names) => {
-                let session = self.session(id);
-                let room = async move { session?.room(&names).await };
-                self.answer(number, async { room.await.map(|()| plain(Answer::Done)) }).await
-            }
-            Ask::Get(id, key) => {
-                let session = self.session(id);
-                let get = async move {
-                    let value = session?.get(&key).await?;
-                    let len = value.as_ref().map(|value| value.len() as u32);
-                    Ok((Answer::Value(len), value.into_iter().collect()))
-                };
-                self.answer(number, get).await
-            }
-            Ask::Scan(id, prefix, after) => {
-                let session = self.session(id);
-                let scan = async move { Ok(page(session?.scan(&prefix).await?, after)) };
-                self.answer(number, scan).await
-            }
-            Ask::Peek(place, prefix, after) => {
-                let peek = async move { Ok(page(queues.peek(&place, &prefix).await?, after)) };
-                self.answer(number, peek).await
-            }
-            Ask::Announce(place, roster) => {
-                let announce = async move { queues.announce(&place, &roster).await };
-                self.answer(number, async { announce.await.map(|()| plain(Answer::Done)) }).await
-            }
-            Ask::Forget(job) => {
-                let forget = async move { queues.forget(&job).await };
-                self.answer(number, async { forget.await.map(|()| plain(Answer::Done)) }).await
-            }
-            Ask::Depth(queue) => {
-                let depth = async move {
-                    let depth = queues.depth(&queue).await?;
-                    Ok(plain(Answer::Depth(depth.ready, depth.in_flight)))
-                };
-                self.answer(number, depth).await
-            }
-            Ask::Jobs => {
-                let jobs = async move { Ok(plain(Answer::Jobs(queues.jobs().await?))) };
-                self.answer(number, jobs).await
+            Ask::Beat
+            | Ask::Announce(..)
+            | Ask::Depth(_)
+            | Ask::Peek(..)
+            | Ask::Forget(_)
+            | Ask::Jobs => {
+                let queues = self.queues.clone();
+                self.answer(number, async move { without_session(&queues, ask).await }).await
             }
         }
     }
@@ -300,9 +259,77 @@ impl Connection {
     }
 }
 
+fn misplaced(ask: &Ask) -> Refused {
+    Refused::Unavailable(format!("{ask:?} is answered elsewhere"))
+}
+
+/// What is asked of a session, apart from commits.
+async fn in_session(session: Session, ask: Ask) -> Result<Full, Refused> {
+    Ok(match ask {
+        Ask::Receive(_, max) => {
+            let (given, bodies) = outline_deliveries(session.receive(max as usize).await?)?;
+            (Answer::Deliveries(given), bodies)
+        }
+        Ask::Release(_, receipts) => {
+            session.release(receipts).await?;
+            plain(Answer::Done)
+        }
+        Ask::Room(_, names) => {
+            session.room(&names).await?;
+            plain(Answer::Done)
+        }
+        Ask::Get(_, key) => {
+            let value = session.get(&key).await?;
+            let len = value.as_ref().map(|value| value.len() as u32);
+            (Answer::Value(len), value.into_iter().collect())
+        }
+        Ask::Scan(_, prefix, after) => page(session.scan(&prefix).await?, after.as_ref()),
+        Ask::Beat
+        | Ask::Open(..)
+        | Ask::Announce(..)
+        | Ask::Depth(_)
+        | Ask::Peek(..)
+        | Ask::Forget(_)
+        | Ask::Jobs
+        | Ask::Commit(..)
+        | Ask::Close(_) => return Err(misplaced(&ask)),
+    })
+}
+
+/// What is asked of the queues as a whole.
+async fn without_session(queues: &Queues, ask: Ask) -> Result<Full, Refused> {
+    Ok(match ask {
+        Ask::Beat => plain(Answer::Beat),
+        Ask::Announce(place, roster) => {
+            queues.announce(&place, &roster).await?;
+            plain(Answer::Done)
+        }
+        Ask::Depth(queue) => {
+            let depth = queues.depth(&queue).await?;
+            plain(Answer::Depth(depth.ready, depth.in_flight))
+        }
+        Ask::Peek(place, prefix, after) => {
+            page(queues.peek(&place, &prefix).await?, after.as_ref())
+        }
+        Ask::Forget(job) => {
+            queues.forget(&job).await?;
+            plain(Answer::Done)
+        }
+        Ask::Jobs => plain(Answer::Jobs(queues.jobs().await?)),
+        Ask::Open(..)
+        | Ask::Receive(..)
+        | Ask::Commit(..)
+        | Ask::Release(..)
+        | Ask::Get(..)
+        | Ask::Scan(..)
+        | Ask::Room(..)
+        | Ask::Close(_) => return Err(misplaced(&ask)),
+    })
+}
+
 /// As many of the keys behind `after` as are answered at once.
-fn page(keys: Vec<(Key, Bytes)>, after: Option<Key>) -> Full {
-    let behind = |(key, _): &(Key, Bytes)| after.as_ref().is_none_or(|after| key > after);
+fn page(keys: Vec<(Key, Bytes)>, after: Option<&Key>) -> Full {
+    let behind = |(key, _): &(Key, Bytes)| after.is_none_or(|after| key > after);
     let (mut some, mut bytes) = (Vec::new(), 0);
     let mut keys = keys.into_iter().filter(behind).peekable();
     while bytes < PAGE_BYTES

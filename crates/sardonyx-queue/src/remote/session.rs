@@ -149,10 +149,13 @@ impl Hand for RemoteHand {
         });
         Box::pin(async move {
             let unknown = || Refused::Unknown("the connection broke before the answer".into());
-            match sent?.await.ok_or_else(unknown)?.0 {
-                Answer::Done => Ok(()),
-                Answer::Refused(refused) => Err(refused),
-                answer => Err(Refused::Unknown(unexpected(&answer).to_string())),
+            let answer = sent?.await.ok_or_else(unknown)?.0;
+            if let Answer::Refused(refused) = answer {
+                return Err(refused);
+            }
+            match matches!(answer, Answer::Done) {
+                true => Ok(()),
+                false => Err(Refused::Unknown(unexpected(&answer).to_string())),
             }
         })
     }

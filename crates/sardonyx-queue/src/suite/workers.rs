@@ -122,7 +122,7 @@ pub async fn everything_moves_exactly_once(arena: &Arena) {
     while let Some(worker) = soon(workers.join_next()).await {
         worker.expect("no worker fails");
     }
-    let arrived = arrived.lock().unwrap_or_else(PoisonError::into_inner);
+    let arrived = arrived.lock().unwrap_or_else(PoisonError::into_inner).clone();
     assert_eq!(arrived.len(), n);
     assert!(arrived.values().all(|times| *times == 1), "each exactly once");
     for name in &names {

@@ -11,3 +11,4 @@ sardonyx_queue::suite!(memory, Arena::memory().await);
 sardonyx_queue::suite!(embedded, Arena::embedded().await);
 sardonyx_queue::suite!(remote, Arena::remote().await);
 sardonyx_queue::suite!(nats, Arena::nats(1).await);
+sardonyx_queue::suite!(nats_cluster, Arena::nats(3).await);

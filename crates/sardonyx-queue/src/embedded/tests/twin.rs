@@ -120,7 +120,7 @@ impl Side {
                 let transaction = Transaction {
                     acks,
                     sends: send.then(|| note(&name(0), None, "back")).into_iter().collect(),
-                    puts: vec![(key.clone(), (at % 3 > 0).then_some(value))],
+                    puts: vec![(key.clone(), (!at.is_multiple_of(3)).then_some(value))],
                     expects: expect.then_some((key, wrong)).into_iter().collect(),
                     ..Transaction::default()
                 };

@@ -1,0 +1,167 @@
+//! What happens when somebody dies between the commit and what follows from it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{
+    board::{Board, Pending},
+    connect,
+    desk::read_key,
+};
+use crate::{
+    Owner, Place, Queues, Refused, Transaction,
+    location::Location,
+    remote::frame,
+    suite::{
+        Arena, alone, depth_becomes, nats::NatsServers, note, owner, place, queue, receive_n,
+        receive_texts, roster, run, sending, soon,
+    },
+};
+
+async fn backend(url: &str) -> super::Nats {
+    let Ok(Location::Nats(location)) = Location::parse(url) else { panic!("{url}") };
+    connect(&location).await.unwrap()
+}
+
+/// A commit whose owner died right behind the one write that makes it: everybody sees all of it.
+#[test]
+fn what_was_committed_is_carried_out_by_whoever_comes_next() {
+    run(async {
+        let arena = Arena::nats(1).await;
+        let queues = arena.open().await;
+        let (here, there) = (place("here"), place("there"));
+        let there = Place { job: here.job.clone(), ..there };
+        let (input, output) = (queue(&here, "up"), queue(&there, "here"));
+        let session = alone(&queues, &here).await;
+        session
+            .commit(sending(vec![note(&input, None, "1"), note(&input, None, "2")]))
+            .await
+            .unwrap();
+        let held = receive_n(&session, 2).await;
+        // The same as a commit, but for what follows the write.
+        let nats = backend(arena.url()).await;
+        let desk = nats.desk(&here);
+        let todo = Transaction {
+            sends: vec![note(&output, None, "1"), note(&output, Some(2), "2")],
+            puts: vec![("key".into(), Some(Bytes::from_static(b"value")))],
+            ..Transaction::default()
+        };
+        let (outline, bodies) = frame::outline(todo).unwrap();
+        let content = Ok(frame::encode(&outline, bodies).unwrap().concat());
+        let acks = held.iter().map(|it| ("up".to_owned(), None, it.id.0)).collect();
+        let pending = Pending { session: 1, content, acks };
+        let write = |board: &mut Board| {
+            board.commit(pending.clone());
+            Ok(Some(()))
+        };
+        desk.change(write).await.unwrap();
+        // Asking for the depth of the next queue is enough to see it.
+        let others = arena.open().await;
+        assert_eq!(others.depth(&output).await.unwrap().total(), 2);
+        assert_eq!(others.depth(&input).await.unwrap().total(), 0);
+        assert_eq!(others.peek(&here, "").await.unwrap(), [("key".into(), "value".into())]);
+        // And whoever wakes up late and does it again changes nothing.
+        let written = Transaction {
+            puts: vec![("key".into(), Some(Bytes::from_static(b"later")))],
+            ..Transaction::default()
+        };
+        session.commit(written).await.unwrap();
+        let n = desk.settle().await.unwrap().n;
+        desk.carry_out_again(n - 1, &pending).await.unwrap();
+        depth_becomes(&queues, &output, 2, 0).await;
+        let (_, value) = read_key(&desk.servers, &here, "key").await.unwrap();
+        assert_eq!(value.as_deref(), Some(b"later".as_ref()));
+        let downstream = alone(&others, &there).await;
+        assert_eq!(receive_n(&downstream, 2).await.len(), 2);
+    });
+}
+
+/// Eight writers in as many processes, all at one board.
+#[test]
+fn a_board_has_one_history() {
+    run(async {
+        let arena = Arena::nats(1).await;
+        let here = place("here");
+        let mut writers = tokio::task::JoinSet::new();
+        for _ in 0..8 {
+            let nats = Arc::new(backend(arena.url()).await);
+            let here = here.clone();
+            writers.spawn(async move {
+                let desk = nats.desk(&here);
+                for _ in 0..25 {
+                    let count = |board: &mut Board| {
+                        board.n += 1;
+                        Ok(Some(()))
+                    };
+                    desk.change(count).await.unwrap();
+                }
+            });
+        }
+        while let Some(writer) = soon(writers.join_next()).await {
+            writer.unwrap();
+        }
+        assert_eq!(backend(arena.url()).await.desk(&here).settle().await.unwrap().n, 200);
+    });
+}
+
+/// A message with several large parts, and a transaction that needs several.
+#[test]
+fn a_large_transaction_goes_in_parts() {
+    run(async {
+        let arena = Arena::nats(1).await;
+        let queues = arena.open().await;
+        let here = place("here");
+        let session = alone(&queues, &here).await;
+        let size = queues.message_bytes_max();
+        let texts = ["a", "b", "c"].map(|letter| letter.repeat(size));
+        let sends = texts.iter().map(|text| note(&queue(&here, "up"), None, text)).collect();
+        session.commit(sending(sends)).await.unwrap();
+        assert_eq!(receive_texts(&session, 3).await, texts);
+    });
+}
+
+/// Sends the message number `n` if the key says that it has not been sent.
+async fn send_once(queues: &Queues, here: &Place, peer: &Owner, n: u32) -> Result<(), Refused> {
+    let session = queues.session(here, peer, &roster(1, &[peer])).await?;
+    let (present, next) = (session.get("n").await?, Bytes::from((n + 1).to_string()));
+    if present.as_ref() == Some(&next) {
+        return Ok(());
+    }
+    let send = Transaction {
+        sends: vec![note(&queue(here, "up"), None, &n.to_string())],
+        puts: vec![("n".into(), Some(next))],
+        expects: vec![("n".into(), present)],
+        ..Transaction::default()
+    };
+    session.commit(send).await
+}
+
+/// Three servers, one after the other killed and started again, with work going on.
+#[test]
+fn a_cluster_outlives_each_of_its_servers() {
+    run(async {
+        let servers = NatsServers::start(3).await;
+        let queues = Queues::open(&servers.url("killed")).await.unwrap();
+        let here = place("here");
+        let input = queue(&here, "up");
+        let peer = owner("a", 1);
+        let mut n_sent = 0;
+        for node in 0..3 {
+            servers.kill(node);
+            for _ in 0..5 {
+                // Whatever is refused in the turmoil is tried again with a new session.
+                let begun = std::time::Instant::now();
+                while let Err(why) = soon(send_once(&queues, &here, &peer, n_sent)).await {
+                    assert!(begun.elapsed() < crate::suite::SOON, "{why}");
+                }
+                n_sent += 1;
+            }
+            servers.restart(node).await;
+        }
+        let session = queues.session(&here, &peer, &roster(1, &[&peer])).await.unwrap();
+        let wanted: Vec<_> = (0..n_sent).map(|n: u32| n.to_string()).collect();
+        assert_eq!(receive_texts(&session, wanted.len()).await, wanted);
+        depth_becomes(&queues, &input, 0, u64::from(n_sent)).await;
+    });
+}
