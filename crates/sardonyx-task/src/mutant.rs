@@ -4,8 +4,6 @@
 /// A rule of the pipeline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mutant {
-    /// Rows of a split are committed whether or not the split is still ours.
-    NoHold,
     /// A queue is drained when nothing is ready, whatever is in flight.
     ReadyOnly,
     /// Groups are emitted by every sealer.
@@ -24,8 +22,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 8] = [
-        Mutant::NoHold,
+    pub const ALL: [Mutant; 7] = [
         Mutant::ReadyOnly,
         Mutant::EmitAgain,
         Mutant::NoHead,

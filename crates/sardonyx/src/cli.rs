@@ -40,6 +40,7 @@ mod run_spy;
 mod start;
 mod start_events;
 mod start_number;
+mod start_queues;
 mod store;
 mod submit;
 

@@ -117,8 +117,7 @@ impl Task {
                 if !mutant::is_on(Mutant::NoPosition) {
                     put(transaction, key, Some(position));
                 }
-                let holds = if mutant::is_on(Mutant::NoHold) { vec![] } else { vec![receipt] };
-                (vec![(None, Segments::Batch(batch))], holds)
+                (vec![(None, Segments::Batch(batch))], vec![receipt])
             }
             Item::SplitOver { receipt, key } => {
                 put(transaction, key, None);

@@ -4,13 +4,20 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
 use sardonyx_core::{JobScheduler, JoinProtocol, command::ConfigureCluster};
-use sardonyx::{Queues, Registry};
+use sardonyx::Registry;
 use sardonyx_peer::{Config, DataTasks, Driver, job};
 use sardonyx_store::{Location, Options, Serving, Store};
 use sardonyx_task::{meter::Meters, pipeline::Engine, pool::Pool};
+use tokio::net::TcpListener;
 
 use super::{
-    Failure, cluster::At, start_events::Printer, start_number::Number, stopped, store::read_token,
+    Failure,
+    cluster::At,
+    start_events::Printer,
+    start_number::Number,
+    start_queues::{self, NodeQueues},
+    stopped,
+    store::read_token,
 };
 
 /// The longest a store is asked again before a life is given up.
@@ -37,7 +44,8 @@ pub(crate) struct Start {
     #[command(flatten)]
     at: At,
 
-    /// With embedded:DIR, serve the store to other processes here: sardonyx://HOST:PORT
+    /// With embedded:DIR, serve the store to other processes here: sardonyx://HOST:PORT; its queues
+    /// are served at the next port
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<SocketAddr>,
 
@@ -46,7 +54,8 @@ pub(crate) struct Start {
     token_file: Option<PathBuf>,
 
     /// Where messages between tasks are kept: embedded:DIR, sardonyx://HOST:PORT,
-    /// nats://HOST:PORT; left out with an embedded store, a directory below it
+    /// nats://HOST:PORT/NAME; left out, with the store: below its directory, and served at the
+    /// port after its own
     #[arg(long, value_name = "URL")]
     queues: Option<String>,
 
@@ -90,8 +99,8 @@ impl Start {
             return Err(Failure::input("--peers 0: a node has at least one peer"));
         }
         super::block_on(async {
-            let (store, serving) = self.open().await?;
-            let ended = self.node(&store, serving.as_ref()).await;
+            let (store, serving, listener) = self.open().await?;
+            let ended = self.node(&store, serving.as_ref(), listener).await;
             // The node's handles are gone by now, so this waits for the files only.
             store.close().await;
             if let Some(serving) = serving {
@@ -101,20 +110,20 @@ impl Start {
         })
     }
 
-    /// Opens the store. One that others are to use as well is used as they use it.
-    async fn open(&self) -> Result<(Store, Option<Serving>), Failure> {
+    /// Opens the store. One that others are to use as well is used as they use it, and there is a
+    /// place to serve queues.
+    async fn open(&self) -> Result<(Store, Option<Serving>, Option<TcpListener>), Failure> {
         let url = self.at.url()?;
         let options = Options { patience: PATIENCE };
         let Some(listen) = self.listen else {
-            return Ok((Store::open(&url, options).await?, None));
+            return Ok((Store::open(&url, options).await?, None, None));
         };
         let Location::Embedded(dir) = Location::parse(&url)? else {
             let why = format!("--listen serves a directory, and {url} is none: leave it out");
             return Err(Failure::input(why));
         };
         let secret = self.token_file.as_ref().map(|path| read_token(path)).transpose()?;
-        let listener = tokio::net::TcpListener::bind(listen).await;
-        let listener = listener.map_err(|why| Failure::world(format!("{listen}: {why}")))?;
+        let (listener, for_queues) = start_queues::listen(listen).await?;
         let serving = Serving::start(&dir, listener, secret).await?;
         let mut address = serving.address();
         if address.ip().is_unspecified() {
@@ -125,19 +134,14 @@ impl Start {
         }
         let token = self.token_file.as_ref().map(|path| format!("?token-file={}", path.display()));
         let url = format!("sardonyx://{address}{}", token.unwrap_or_default());
-        Ok((Store::open(&url, options).await?, Some(serving)))
+        Ok((Store::open(&url, options).await?, Some(serving), Some(for_queues)))
     }
 
     /// What moves data, if this node has queues.
-    async fn engine(&self) -> Result<Option<Engine>, Failure> {
-        let url = match (&self.queues, Location::parse(&self.at.url()?)?) {
-            (Some(url), _) => url.clone(),
-            (None, Location::Embedded(dir)) => format!("embedded:{}", dir.join("queues").display()),
-            (None, _) => return Ok(None),
-        };
-        let queues = Queues::open(&url).await.map_err(Failure::input)?;
+    fn engine(&self, queues: Option<&NodeQueues>) -> Result<Option<Engine>, Failure> {
+        let Some(NodeQueues { queues, .. }) = queues else { return Ok(None) };
         Ok(Some(Engine {
-            queues,
+            queues: queues.clone(),
             registry: Arc::new(Registry::built_in()),
             pool: Pool::new(self.threads).map_err(Failure::world)?,
             spy: super::run_spy::from_environment()?,
@@ -145,17 +149,18 @@ impl Start {
         }))
     }
 
-    async fn config(
+    fn config(
         &self,
         store: &Store,
+        engine: Option<Engine>,
         number: &Number,
         printer: &Printer,
-    ) -> Result<Config, Failure> {
+    ) -> Config {
         let (join_protocol, job_scheduler) = (self.join, self.job_scheduler);
         let settings = ConfigureCluster { join_protocol, job_scheduler, ..Default::default() };
         let is_set = join_protocol.is_some() || job_scheduler.is_some();
-        let tasks = DataTasks::new(self.engine().await?, store);
-        Ok(Config {
+        let tasks = DataTasks::new(engine, store);
+        Config {
             n_peers: self.peers as usize,
             session_timeout: self.session,
             leave_max: self.leave,
@@ -165,15 +170,27 @@ impl Start {
             namer: number.namer(printer.watcher()),
             watcher: printer.watcher(),
             ..Config::new(Arc::new(tasks))
-        })
+        }
     }
 
-    async fn node(&self, store: &Store, serving: Option<&Serving>) -> Result<(), Failure> {
+    async fn node(
+        &self,
+        store: &Store,
+        serving: Option<&Serving>,
+        listener: Option<TcpListener>,
+    ) -> Result<(), Failure> {
         let mut printer = Printer::new(self.json, self.peers as usize);
         let served = serving.map(|serving| format!("sardonyx://{}", serving.address()));
         printer.greet(&self.at.url()?, served.as_deref())?;
         let number = Number::ask(store, label())?;
-        let ended = self.drive(store, &number, &mut printer).await;
+        let (url, token) = (self.at.url()?, self.token_file.as_deref());
+        let queues = start_queues::open(self.queues.as_deref(), &url, listener, token).await?;
+        let engine = self.engine(queues.as_ref())?;
+        let config = self.config(store, engine, &number, &printer);
+        let ended = self.drive(store, config, &mut printer).await;
+        if let Some(queues) = queues {
+            queues.close().await;
+        }
         number.leave().await;
         ended
     }
@@ -181,10 +198,10 @@ impl Start {
     async fn drive(
         &self,
         store: &Store,
-        number: &Number,
+        config: Config,
         printer: &mut Printer,
     ) -> Result<(), Failure> {
-        let mut driver = Driver::start(store, self.config(store, number, printer).await?);
+        let mut driver = Driver::start(store, config);
         let mut is_leaving = false;
         // Kept across turns: a signal that comes while something is printed counts as well.
         let mut signal = Box::pin(stopped());
