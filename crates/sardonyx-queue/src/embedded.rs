@@ -14,7 +14,7 @@
 //! Deliveries are written without waiting for the disk, so a machine that loses power may forget the
 //! last of them, and a process that dies in the instant of delivering as well.
 
-mod format;
+pub(crate) mod format;
 mod group;
 mod journal;
 mod lock;

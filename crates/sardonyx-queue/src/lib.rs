@@ -24,6 +24,8 @@
 
 mod backend;
 mod embedded;
+#[cfg(test)]
+mod golden;
 mod ledger;
 mod limits;
 mod local;

@@ -22,10 +22,10 @@
 //! - A transaction is written twice, once on the board and once where it belongs, and all commits
 //!   and receives of one task go through one value. Send batches, not records.
 
-mod board;
+pub(crate) mod board;
 mod desk;
 mod larder;
-mod names;
+pub(crate) mod names;
 mod servers;
 mod session;
 #[cfg(test)]

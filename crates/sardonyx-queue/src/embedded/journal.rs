@@ -171,7 +171,7 @@ impl Journal {
             }
         }
         for kept in &group.dropped {
-            if kept.uncache() {
+            if kept.forget() {
                 self.cached_bytes = self.cached_bytes.saturating_sub(u64::from(kept.blob.len));
             }
             if let Some((segment, _)) = kept.spot()

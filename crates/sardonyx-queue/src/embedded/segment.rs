@@ -100,10 +100,17 @@ impl Kept {
         self.home().cached.clone()
     }
 
-    /// Takes it out of memory; says whether it was there.
-    pub(crate) fn uncache(&self) -> bool {
+    /// Takes it out of memory, if it can be read back.
+    pub(crate) fn uncache(&self) {
         let mut home = self.home();
-        home.spot.is_some() && home.cached.take().is_some()
+        if home.spot.is_some() {
+            home.cached = None;
+        }
+    }
+
+    /// Nobody needs it any more; says whether it was in memory.
+    pub(crate) fn forget(&self) -> bool {
+        self.home().cached.take().is_some()
     }
 
     pub(crate) fn spot(&self) -> Option<(Arc<Segment>, u64)> {
