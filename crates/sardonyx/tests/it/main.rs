@@ -5,6 +5,7 @@
 
 mod clients;
 mod jobs;
+mod many;
 mod mesh;
 mod node;
 mod nodes;
