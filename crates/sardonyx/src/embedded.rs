@@ -13,7 +13,7 @@ use sardonyx_task::{
     pool::Pool,
     spy::{NoSpy, Spy},
 };
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
 /// How long peers live without a sign of life. Short, since nothing can come between them and the
 /// store: only a process that died leaves peers behind, and the next one waits this long for them.
@@ -61,6 +61,8 @@ pub struct Ended {
 /// A cluster in this process. Dropped, it is cut off; [`Embedded::stop`] takes it down in order.
 pub struct Embedded {
     store: Store,
+    /// Speaks for those who submit, one after the other.
+    client: Mutex<Client>,
     driver: Driver,
     engine: Engine,
 }
@@ -85,8 +87,9 @@ impl Embedded {
             session_timeout: SESSION,
             ..Config::new(Arc::new(tasks))
         };
+        let client = Client::open(&store).await.map_err(|why| text(&why))?;
         let driver = Driver::start(&store, config);
-        Ok(Embedded { store, driver, engine })
+        Ok(Embedded { store, client: Mutex::new(client), driver, engine })
     }
 
     /// Submits a job under an id. Submitting one id twice runs the job once.
@@ -94,8 +97,7 @@ impl Embedded {
         let id = JobId::new(id).map_err(|why| why.to_string())?;
         // From before it is submitted on: the reason for which it is killed is behind that.
         let log = self.store.subscribe(Start::Origin);
-        let mut client = Client::open(&self.store).await.map_err(|why| why.to_string())?;
-        let said = client.say(&job.submit(id.clone()).into()).await;
+        let said = self.client.lock().await.say(&job.submit(id.clone()).into()).await;
         let said = said.map_err(|why| why.to_string())?;
         match said.outcome {
             // It is there: the same id again goes on with the same job.
@@ -130,8 +132,8 @@ impl Embedded {
     pub async fn stop(mut self) -> Result<(), String> {
         self.driver.stop();
         let ended = self.driver.ended().await.map_err(|why| why.to_string());
-        let Embedded { store, driver, engine } = self;
-        drop((driver, engine));
+        let Embedded { store, client, driver, engine } = self;
+        drop((client, driver, engine));
         store.close().await;
         ended
     }
