@@ -9,6 +9,7 @@ mod many;
 mod mesh;
 mod node;
 mod nodes;
+mod nodes_data;
 mod program;
 mod replay;
 mod run;
