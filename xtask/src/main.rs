@@ -2,6 +2,7 @@
 //!
 //! `run` and `ids` call cargo, `tidy` looks after what no compiler checks, `docs` writes `docs/commands.md`.
 
+mod bench_peers;
 mod docs;
 mod ids;
 mod run;
@@ -142,6 +143,12 @@ enum Task {
         #[arg(long, value_name = "S")]
         seed: Option<u64>,
     },
+    /// Runs the same jobs here and on timely dataflow and DuckDB, and says who is how fast.
+    BenchPeers {
+        /// How often each; the median is shown.
+        #[arg(long, value_name = "N", default_value_t = 3, value_parser = at_least_one())]
+        runs: u64,
+    },
     /// Checks the tree alone: crate edges, sizes, documents, commands, dependencies.
     Tidy,
     /// Rewrites docs/commands.md from the doc comments of the commands.
@@ -188,6 +195,7 @@ fn main() -> ExitCode {
             ("MODEL_EVERY_ORDER", u64::from(every_order)),
         ]),
         Task::Ids { seeds, states, seconds } => ids::run(&ids::Amounts { seeds, states, seconds }),
+        Task::BenchPeers { runs } => bench_peers::run(runs),
         Task::Tidy => Tree::read().and_then(|tree| tidy::report(&tree)),
         Task::Docs => Tree::read().and_then(|tree| docs::write(&tree)),
     };
