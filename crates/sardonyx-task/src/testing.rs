@@ -16,3 +16,15 @@ pub(crate) fn rows(batch: &RecordBatch) -> Vec<String> {
     };
     (0..batch.num_rows()).map(row).collect()
 }
+
+/// How long this thread has computed, if the system says so: a busy machine does not count.
+pub(crate) fn computed() -> std::time::Duration {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = stat.split(' ').next().and_then(|it| it.parse().ok()).unwrap_or(0);
+    std::time::Duration::from_nanos(nanos)
+}
+
+/// Whether tests of speed are to measure, and not only to run.
+pub(crate) fn is_measured() -> bool {
+    std::env::var_os("SARDONYX_MEASURE").is_some()
+}

@@ -11,10 +11,11 @@ use xxhash_rust::xxh3::xxh3_64;
 const INLINE_MAX: usize = 15;
 
 /// What the last byte of a head says of a key that is longer.
-const LONG: u128 = 0xff << 120;
+const LONG: u64 = 0xff << 56;
 
+/// The head in halves: as one number it would be padded, and the table is what does not fit caches.
 struct Entry {
-    head: u128,
+    head: (u64, u64),
     id: u32,
 }
 
@@ -74,7 +75,7 @@ fn key_in<'a>(bytes: &'a [u8], ends: &[usize], id: u32) -> &'a [u8] {
     &bytes[start..ends[id]]
 }
 
-fn head(values: &[u8], start: usize, key: &[u8]) -> u128 {
+fn head(values: &[u8], start: usize, key: &[u8]) -> (u64, u64) {
     let length = key.len();
     let read = match values[start..].first_chunk::<16>() {
         Some(bytes) => u128::from_le_bytes(*bytes),
@@ -85,21 +86,30 @@ fn head(values: &[u8], start: usize, key: &[u8]) -> u128 {
             u128::from_le_bytes(bytes)
         }
     };
-    match length {
+    let read = match length {
         0 => 0,
-        1..=INLINE_MAX => (read & (u128::MAX >> (128 - 8 * length))) | ((length as u128) << 120),
-        _ => (read & (u128::MAX >> 8)) | LONG,
+        1..=INLINE_MAX => read & (u128::MAX >> (128 - 8 * length)),
+        _ => read,
+    };
+    let (low, high) = (read as u64, (read >> 64) as u64);
+    match length {
+        0..=INLINE_MAX => (low, high | ((length as u64) << 56)),
+        _ => (low, high | LONG),
     }
 }
 
-fn hash(head: u128, key: &[u8]) -> u64 {
-    if key.len() <= INLINE_MAX { xxh3_64(&head.to_le_bytes()) } else { xxh3_64(key) }
+fn hash(head: (u64, u64), key: &[u8]) -> u64 {
+    if key.len() <= INLINE_MAX { hash_of_head(head) } else { xxh3_64(key) }
+}
+
+fn hash_of_head((low, high): (u64, u64)) -> u64 {
+    xxh3_64(&((u128::from(high) << 64) | u128::from(low)).to_le_bytes())
 }
 
 fn hash_of_entry(entry: &Entry, bytes: &[u8], ends: &[usize]) -> u64 {
-    match entry.head & LONG == LONG {
+    match entry.head.1 & LONG == LONG {
         true => xxh3_64(key_in(bytes, ends, entry.id)),
-        false => xxh3_64(&entry.head.to_le_bytes()),
+        false => hash_of_head(entry.head),
     }
 }
 

@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     hint::black_box,
-    time::Instant,
 };
 
 use arrow::{
@@ -18,6 +17,7 @@ use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::*;
+use crate::testing::{computed, is_measured};
 
 #[expect(clippy::needless_pass_by_value, reason = "tables are written in place")]
 fn grouping(entry: serde_json::Value) -> Grouping {
@@ -383,7 +383,7 @@ proptest! {
 /// group::tests::speed -- --nocapture` prints it. Otherwise a short run that only must be right.
 #[test]
 fn speed() {
-    let is_measured = std::env::var_os("SARDONYX_MEASURE").is_some();
+    let is_measured = is_measured();
     let n_batches = if is_measured { 2_000 } else { 4 };
     let words: Vec<String> = (0..50_000u64)
         .map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (20 + n % 30)))
@@ -402,17 +402,17 @@ fn speed() {
     for (what, batches) in [("words", batches), ("integers", numbers)] {
         let grouping = grouping(json!({"fn": "count", "group-by": ["k"]}));
         let mut groups = grouping.groups();
-        let start = Instant::now();
+        let start = computed();
         for at in 0..n_batches {
             groups.add(&batches[at % batches.len()]).unwrap();
         }
         let n_rows = n_batches * 8192;
-        let rate = n_rows as f64 / start.elapsed().as_secs_f64() / 1e6;
+        let rate = n_rows as f64 / (computed() - start).as_secs_f64() / 1e6;
         let result = black_box(groups.emit(false).unwrap().unwrap());
         let total: i64 = result.column(1).as_primitive::<Int64Type>().values().iter().sum();
         assert_eq!(total, n_rows as i64);
         if is_measured {
-            println!("{what}: {rate:.1} million rows/s, {} groups", groups.len());
+            println!("{what}: {rate:.1} million rows a CPU second, {} groups", groups.len());
         }
     }
 }
