@@ -39,6 +39,9 @@ pub(crate) struct Ndjson {
     columns: Vec<Column>,
     /// Whether a key that is no column is an error.
     is_closed: bool,
+    /// Which column has which name.
+    names: HashMap<Box<[u8]>, usize>,
+    /// In the order in which they first came, which is mostly that in which they come again.
     keys: Vec<Key>,
     numbers: HashMap<Box<[u8]>, usize>,
     n_rows: usize,
@@ -48,28 +51,17 @@ pub(crate) struct Ndjson {
 
 impl Ndjson {
     pub(crate) fn new(plan: &Plan) -> Ndjson {
-        let mut ndjson = Ndjson {
+        let names = plan.columns.iter().enumerate();
+        Ndjson {
             schema: schema(&plan.columns),
             columns: plan.columns.iter().map(|(_, kind)| Column::new(*kind)).collect(),
             is_closed: plan.is_closed,
+            names: names.map(|(column, (name, _))| (name.as_bytes().into(), column)).collect(),
             keys: Vec::new(),
             numbers: HashMap::new(),
             n_rows: 0,
             next: 0,
-        };
-        for (column, (name, _)) in plan.columns.iter().enumerate() {
-            ndjson.remember(name.as_bytes(), Some(column));
         }
-        ndjson
-    }
-
-    fn remember(&mut self, name: &[u8], column: Option<usize>) -> usize {
-        let mut written = vec![b'"'];
-        written.extend_from_slice(name);
-        written.extend_from_slice(b"\":");
-        self.keys.push(Key { written: written.into(), column });
-        self.numbers.insert(name.into(), self.keys.len() - 1);
-        self.keys.len() - 1
     }
 
     /// Reads one line; false if it is blank.
@@ -152,16 +144,11 @@ impl Ndjson {
         if line.get(colon) != Some(&b':') {
             return Err(Fault::new(at, "a key that is not followed by a colon"));
         }
-        let number = if is_escaped {
-            let name = unescaped(line, at + 1, end)?;
-            self.numbers.get(name.as_bytes()).copied()
+        let column = if is_escaped {
+            self.names.get(unescaped(line, at + 1, end)?.as_bytes()).copied()
         } else {
-            self.number(&line[at + 1..end])
+            self.look_up(&line[at + 1..end])
         };
-        let column = number.and_then(|number| self.keys[number].column);
-        if let Some(number) = number {
-            self.next = number + 1;
-        }
         if column.is_none() && self.is_closed {
             let name = String::from_utf8_lossy(&line[at + 1..end]).into_owned();
             return Err(Fault::new(at, unknown_key(&name)));
@@ -169,13 +156,21 @@ impl Ndjson {
         Ok((column, colon + 1))
     }
 
-    /// The number of a key, which is remembered from now on.
-    fn number(&mut self, name: &[u8]) -> Option<usize> {
-        match self.numbers.get(name) {
-            Some(number) => Some(*number),
-            None if self.keys.len() < KEYS_MAX => Some(self.remember(name, None)),
-            None => None,
+    /// The column of a key that is written without escapes. The key is remembered from now on, and
+    /// what came behind it last time is the next guess.
+    fn look_up(&mut self, name: &[u8]) -> Option<usize> {
+        if let Some(number) = self.numbers.get(name) {
+            self.next = number + 1;
+            return self.keys[*number].column;
         }
+        let column = self.names.get(name).copied();
+        if self.keys.len() < KEYS_MAX {
+            self.numbers.insert(name.into(), self.keys.len());
+            let written = [&b"\""[..], name, b"\":"].concat().into();
+            self.keys.push(Key { written, column });
+            self.next = self.keys.len();
+        }
+        column
     }
 
     /// Reads the value at `at` into a column; says where it ends.

@@ -358,3 +358,13 @@ fn nested_columns_are_written_as_json() {
     let text = String::from_utf8(bytes).unwrap();
     assert_eq!(text.lines().next().unwrap(), r#""[1,null]","{""x"":""a\""b""}""#);
 }
+
+#[test]
+fn a_columns_name_with_quotes_is_not_taken_for_two_keys() {
+    let text = "{\"a\":1,\"b\":2}\n{\"a\\\":1,\\\"b\":3}\n{\"a\":1,\"b\":4}\n";
+    let ndjson =
+        Box::new(Ndjson::new(&plan(&[("a\":1,\"b", Type::Text), ("b", Type::Text)], false)));
+    let batches = read_in_pieces(text.as_bytes(), ndjson, &[1000], 100).unwrap();
+    assert_eq!(texts(&batches, 0), [None, Some("3".to_owned()), None]);
+    assert_eq!(texts(&batches, 1), [Some("2".to_owned()), None, Some("4".to_owned())]);
+}
