@@ -8,6 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
+use sardonyx_queue::suite::NatsServers;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -236,8 +237,9 @@ pth = "x""#, "pth"),
     assert!(ran.stderr.contains("bad.parquet"), "{}", ran.stderr);
 }
 
-/// How many processes are killed; `KILLS` asks for more.
+/// How many processes are killed; the variables `KILLS` and `NATS_KILLS` ask for more.
 const KILLS: usize = 24;
+const NATS_KILLS: usize = 8;
 
 /// Every phase of every task, at the first, second and third time, in an order that mixes them.
 fn failpoints() -> Vec<String> {
@@ -261,18 +263,33 @@ fn failpoints() -> Vec<String> {
 /// what it would have been.
 #[test]
 fn killed_at_every_phase_it_goes_on_and_nothing_is_lost_or_doubled() {
+    kill(number("KILLS", KILLS), |_| "embedded:queues".into());
+}
+
+/// The same with the messages on a real NATS, which goes on.
+#[test]
+fn killed_at_every_phase_with_its_messages_on_nats() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let servers = runtime.block_on(NatsServers::start(1));
+    kill(number("NATS_KILLS", NATS_KILLS), |job| servers.url(&format!("job{job}")));
+}
+
+fn number(name: &str, otherwise: usize) -> usize {
+    std::env::var(name).map_or(otherwise, |text| text.parse().unwrap())
+}
+
+fn kill(n_kills: usize, queues: impl Fn(usize) -> String) {
     let wanted = word_counts();
-    let kills = std::env::var("KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
     let text = fs::read_to_string(root().join("jobs/word-count.toml")).unwrap();
     let small = text.replace("format = \"lines\"", "format = \"lines\"\nbatch-size = 8");
-    let args = [
-        "run", "small.toml", "--peers", "4", "--id", "w", "--quiet", "--queues",
-        "embedded:queues", "--store", "embedded:log",
-    ];
     let (mut n_killed, mut n_jobs, mut points) = (0, 0, failpoints().into_iter().cycle());
-    while n_killed < kills {
-        let bench = Bench::new();
+    while n_killed < n_kills {
+        let (bench, url) = (Bench::new(), queues(n_jobs));
         fs::write(bench.path("small.toml"), &small).unwrap();
+        let args = [
+            "run", "small.toml", "--peers", "4", "--id", "w", "--quiet", "--queues", &url,
+            "--store", "embedded:log",
+        ];
         let mut met = Vec::new();
         // The failpoint that does not come any more lets the job finish.
         loop {
