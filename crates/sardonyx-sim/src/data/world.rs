@@ -158,8 +158,8 @@ struct World {
     tasks: BTreeMap<String, Task>,
     /// Peers that stand still: the cluster has gone on, they have not heard.
     still: Vec<(Instant, Peer)>,
-    /// Rosters on their way to peers.
-    news: Vec<(Instant, String)>,
+    /// Who is to hear when who is on which task now: some hear of two changes at once.
+    news: Vec<(Instant, String, Owner)>,
     heard: mpsc::UnboundedReceiver<Heard>,
     says: mpsc::UnboundedSender<Heard>,
     position: u64,
@@ -261,21 +261,23 @@ impl World {
         Ok(())
     }
 
-    /// Everybody on a task hears who is on it, some time.
+    /// Everybody on a task hears who is on it, each in their own time.
     fn tell_later(&mut self, name: &str) {
-        let late = Duration::from_micros(self.rng.between(0, 30_000));
-        self.news.push((Instant::now() + late, name.to_owned()));
+        let Some(task) = self.tasks.get(name) else { return };
+        for peer in &task.peers {
+            let late = Duration::from_micros(self.rng.between(0, 150_000));
+            self.news.push((Instant::now() + late, name.to_owned(), peer.owner.clone()));
+        }
     }
 
     fn spread_news(&mut self) {
         let now = Instant::now();
-        let due: Vec<_> = self.news.extract_if(.., |(at, _)| *at <= now).collect();
-        for (_, name) in due {
+        let due: Vec<_> = self.news.extract_if(.., |(at, ..)| *at <= now).collect();
+        for (_, name, owner) in due {
             let Some(task) = self.tasks.get(&name) else { continue };
             let owners: Vec<_> = task.peers.iter().map(|peer| peer.owner.clone()).collect();
-            for peer in &task.peers {
-                let roster = Roster { at: self.position, owners: owners.clone() };
-                peer.roster.send_replace(roster);
+            if let Some(peer) = task.peers.iter().find(|peer| peer.owner == owner) {
+                peer.roster.send_replace(Roster { at: self.position, owners });
             }
         }
     }

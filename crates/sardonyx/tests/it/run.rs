@@ -8,7 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use sardonyx_queue::suite::NatsServers;
+use sardonyx_queue::suite::nats::NatsServers;
 use serde_json::Value;
 use tempfile::TempDir;
 
