@@ -208,7 +208,7 @@ impl Desk {
             return Err(Refused::TooLarge(why));
         }
         let subject = self.servers.names.board(&self.place);
-        let begun = Instant::now();
+        let (begun, mut doubt) = (Instant::now(), None);
         *seen = None;
         loop {
             match self.servers.write(&subject, revision, bytes.clone()).await {
@@ -219,12 +219,18 @@ impl Desk {
                 }
                 Err(Unwritten::Changed) => {
                     self.load(seen).await?;
-                    // The answer to an earlier try may have been lost.
-                    return Ok(seen.as_ref().is_some_and(|it| it.1.writer == board.writer));
+                    let is_ours = seen.as_ref().is_some_and(|it| it.1.writer == board.writer);
+                    // The answer to an earlier try may have been lost, and what it wrote may have
+                    // been written over since.
+                    return match doubt {
+                        Some(why) if !is_ours => Err(Refused::Unknown(why)),
+                        _ => Ok(is_ours),
+                    };
                 }
                 // Once more on the same condition: at most one of the tries happens.
                 Err(Unwritten::Unknown(why)) if begun.elapsed() < PATIENCE => {
                     tracing::debug!("a board is written again: {why}");
+                    doubt = Some(why);
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
                 Err(Unwritten::Unknown(why)) => return Err(Refused::Unknown(why)),
