@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, ListArray, RecordBatch},
+    array::{Array, ArrayRef, AsArray, ListArray, RecordBatch, new_null_array},
     buffer::OffsetBuffer,
     compute::{cast, concat, interleave},
     datatypes::{DataType, Field},
@@ -40,6 +40,13 @@ impl Collect {
     /// Keeps the values, and says where the first of them now is.
     fn push(&mut self, values: &ArrayRef) -> Result<usize, String> {
         let values = partition::plain(values)?;
+        if self.data_type == Some(DataType::Null) && !values.data_type().is_null() {
+            // So far there were only nulls without a type; now there is one.
+            self.data_type = Some(values.data_type().clone());
+            for chunk in &mut self.chunks {
+                chunk.values = new_null_array(values.data_type(), chunk.values.len());
+            }
+        }
         let data_type = self.data_type.get_or_insert_with(|| values.data_type().clone());
         let values = match values.data_type() == data_type {
             true => values,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::{
     array::{
         Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, PrimitiveArray,
-        RecordBatch, StringArray, downcast_primitive,
+        RecordBatch, StringArray, downcast_primitive, new_null_array,
     },
     compute::{CastOptions, cast_with_options},
     datatypes::{DECIMAL128_MAX_PRECISION, DataType, Decimal128Type},
@@ -73,6 +73,11 @@ impl Fold {
         strict(&column, kept).map_err(|why| self.at(&why))
     }
 
+    /// Nulls without a type, and none was seen before: the type is left open.
+    fn knows_nothing_of(&self, column: &ArrayRef) -> bool {
+        self.types.is_none() && column.data_type().is_null()
+    }
+
     fn at(&self, why: &str) -> String {
         format!("{}({}): {why}", self.op.name(), self.of)
     }
@@ -111,6 +116,9 @@ fn strict(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
 impl Accumulator for Fold {
     fn add(&mut self, batch: &RecordBatch, groups: &[u32], n_groups: usize) -> Result<(), String> {
         let column = partition::column(batch, &self.of)?.clone();
+        if self.knows_nothing_of(&column) {
+            return Ok(());
+        }
         let column = self.fit(&column)?;
         self.values.add(self.op, &column, groups, n_groups).map_err(|why| self.at(&why))
     }
@@ -126,6 +134,9 @@ impl Accumulator for Fold {
         n_groups: usize,
         how: How,
     ) -> Result<(), String> {
+        if self.knows_nothing_of(&saved[0]) {
+            return Ok(());
+        }
         let column = self.fit(&saved[0])?;
         let done = match how {
             How::Replace => self.values.replace(&column, groups, n_groups),
@@ -136,7 +147,7 @@ impl Accumulator for Fold {
 
     fn emit(&self, which: &[u32]) -> Result<ArrayRef, String> {
         let Some((_, emitted)) = &self.types else {
-            return Err(self.at("nothing was added yet"));
+            return Ok(new_null_array(&DataType::Null, which.len()));
         };
         let column = self.values.column(which).map_err(|why| self.at(&why))?;
         strict(&column, emitted).map_err(|why| self.at(&why))

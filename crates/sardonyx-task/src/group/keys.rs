@@ -75,6 +75,7 @@ impl Keys {
         if matches!(self, Keys::Unknown) {
             *self = Keys::of(&columns)?;
         }
+        self.learn(&columns)?;
         match self {
             Keys::Unknown => {}
             Keys::Text(text) => text.intern(&fit(&columns[0], &DataType::Utf8)?, ids),
@@ -84,6 +85,29 @@ impl Keys {
             }
             Keys::Rows(rows) => rows.intern(&columns, ids)?,
         }
+        Ok(())
+    }
+
+    /// A key that was only ever null, without a type, gets its type when there is one. The groups
+    /// keep their numbers.
+    fn learn(&mut self, columns: &[ArrayRef]) -> Result<(), String> {
+        let Keys::Rows(rows) = self else { return Ok(()) };
+        let is_new = |(known, column): (&DataType, &ArrayRef)| {
+            known.is_null() && !column.data_type().is_null()
+        };
+        if !rows.data_types.iter().zip(columns).any(is_new) {
+            return Ok(());
+        }
+        let all: Vec<u32> = (0..self.len() as u32).collect();
+        let mut known = self.columns(&all)?;
+        for (known, column) in known.iter_mut().zip(columns) {
+            if known.data_type().is_null() {
+                *known = fit(known, column.data_type())?;
+            }
+        }
+        let mut again = Keys::of(&known)?;
+        again.intern(&known, &mut Vec::new())?;
+        *self = again;
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use arrow::{
     array::{
         AsArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float64Array,
         Int32Array, Int64Array, LargeStringArray, ListArray, StringArray, UInt32Array, UInt64Array,
+        new_null_array,
     },
     compute::{concat_batches, take_record_batch},
     datatypes::{DataType, Int32Type, Int64Type},
@@ -257,6 +258,32 @@ fn emitting_what_changed_says_each_change_once() {
     assert_eq!(groups.changed().unwrap().unwrap().num_rows(), 2, "saving is another matter");
     assert_eq!(shown(groups.emit(true).unwrap()), ["b 3"]);
     assert_eq!(groups.changed().unwrap(), None);
+}
+
+#[test]
+fn nulls_without_a_type_wait_for_one() {
+    let nothing = |n: usize| -> ArrayRef { new_null_array(&DataType::Null, n) };
+    for by in [&["k"][..], &["k", "l"]] {
+        let aggregates = json!({"a": "sum(v)", "b": "max(v)", "c": "collect(v)", "d": "count(v)",
+            "e": "avg(v)"});
+        let entry = json!({"fn": "aggregate", "group-by": by, "aggregates": aggregates});
+        let mut groups = grouping(entry.clone()).groups();
+        let l = || -> ArrayRef { Arc::new(Int32Array::from(vec![1, 1])) };
+        groups.add(&columns(vec![("k", nothing(2)), ("l", l()), ("v", nothing(2))])).unwrap();
+        let mut again = grouping(entry).groups();
+        again.load(&groups.changed().unwrap().unwrap()).unwrap();
+        assert_eq!(again.emit(false).unwrap(), groups.emit(false).unwrap());
+        for mut groups in [groups, again] {
+            let keys = Arc::new(StringArray::from(vec![None, Some("x")]));
+            let values = Arc::new(Int64Array::from(vec![5, 6]));
+            groups.add(&columns(vec![("k", keys), ("l", l()), ("v", values)])).unwrap();
+            let key = if by.len() == 1 { "" } else { " 1" };
+            assert_eq!(
+                shown(groups.emit(false).unwrap()),
+                [format!("null{key} 5 5 [null, null, 5] 1 5.0"), format!("x{key} 6 6 [6] 1 6.0"),]
+            );
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

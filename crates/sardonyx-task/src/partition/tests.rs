@@ -13,6 +13,7 @@ use arrow::{
 use proptest::prelude::*;
 
 use super::*;
+use crate::testing::{computed, is_measured};
 
 fn hash_of(column: impl Array + 'static) -> Vec<u64> {
     let n_rows = column.len();
@@ -122,5 +123,25 @@ proptest! {
         let whole = concat_batches(&batch.schema(), &batches).unwrap();
         let places = UInt32Array::from_iter_values(rows_seen.iter().map(|row| *row as u32));
         prop_assert_eq!(take_record_batch(&batch, &places).unwrap(), whole);
+    }
+}
+
+/// `SARDONYX_MEASURE=1 cargo test --release -p sardonyx-task --lib partition::tests::speed --
+/// --nocapture` prints how fast words are cut; otherwise a short run.
+#[test]
+fn speed() {
+    let n_rounds = if is_measured() { 1000 } else { 1 };
+    let words: StringArray = (0..8192u64).map(|n| Some(format!("{:x}", n * n * 7919))).collect();
+    let batch = RecordBatch::try_from_iter([("word", Arc::new(words) as ArrayRef)]).unwrap();
+    let start = computed();
+    let mut n_rows = 0;
+    for _ in 0..n_rounds {
+        let parts = split(&batch, &["word".into()], 8).unwrap();
+        n_rows += parts.iter().map(|(_, part)| part.num_rows()).sum::<usize>();
+    }
+    assert_eq!(n_rows, n_rounds * 8192);
+    if is_measured() {
+        let rate = n_rows as f64 / (computed() - start).as_secs_f64() / 1e6;
+        println!("split into 8 partitions: {rate:.1} million words a CPU second");
     }
 }

@@ -22,6 +22,9 @@ use super::{
 };
 use crate::nearest;
 
+/// How deep an expression can be: evaluating it goes as deep.
+pub(super) const DEPTH_MAX: usize = 200;
+
 /// Binds expressions to one schema; without one, finds what is wrong whatever the schema.
 pub(super) struct Binder<'a> {
     pub(super) schema: Option<&'a Schema>,
@@ -30,6 +33,7 @@ pub(super) struct Binder<'a> {
     pub(super) used: BTreeSet<usize>,
     /// Which columns the batches have, if not all of the schema.
     pub(super) left: Option<&'a [usize]>,
+    depth: usize,
 }
 
 /// A column of the result: its name, its field if it is one that came, and how it is computed.
@@ -41,7 +45,7 @@ pub(super) struct Item {
 
 impl<'a> Binder<'a> {
     pub(super) fn new(schema: Option<&'a Schema>, table: &'a str) -> Binder<'a> {
-        Binder { schema, table, used: BTreeSet::new(), left: None }
+        Binder { schema, table, used: BTreeSet::new(), left: None, depth: 0 }
     }
 
     pub(super) fn items(&mut self, items: &[SelectItem]) -> Result<Vec<Item>, String> {
@@ -137,6 +141,16 @@ impl<'a> Binder<'a> {
     }
 
     pub(super) fn expr(&mut self, expr: &Expr) -> Result<Node, String> {
+        if self.depth >= DEPTH_MAX {
+            return Err(format!("goes deeper than {DEPTH_MAX}: divide it into tasks"));
+        }
+        self.depth += 1;
+        let bound = self.step(expr);
+        self.depth -= 1;
+        bound
+    }
+
+    fn step(&mut self, expr: &Expr) -> Result<Node, String> {
         Ok(match expr {
             Expr::Identifier(name) => self.column(name)?,
             Expr::CompoundIdentifier(names) => self.path(names)?,
@@ -287,15 +301,12 @@ impl<'a> Binder<'a> {
     }
 
     fn in_list(&mut self, expr: &Expr, list: &[Expr], negated: bool) -> Result<Node, String> {
-        let mut any: Option<Node> = None;
-        for value in list {
-            let is_it = self.compare(Comparison::Eq, expr, value)?;
-            any = Some(match any {
-                Some(any) => Node::Join(Logic::Or, Box::new(any), Box::new(is_it)),
-                None => is_it,
-            });
+        let is_it = list.iter().map(|value| self.compare(Comparison::Eq, expr, value));
+        let is_it = is_it.collect::<Result<Vec<_>, _>>()?;
+        match is_it.is_empty() {
+            true => Err("in of nothing".into()),
+            false => Ok(negated_if(negated, Node::AnyOf(is_it))),
         }
-        any.map(|any| negated_if(negated, any)).ok_or_else(|| "in of nothing".into())
     }
 
     fn unary(&mut self, op: &UnaryOperator, expr: &Expr) -> Result<Node, String> {

@@ -31,6 +31,8 @@ pub(super) enum Node {
     Compare(Comparison, Box<Node>, Box<Node>),
     Calculate(Arithmetic, Box<Node>, Box<Node>),
     Join(Logic, Box<Node>, Box<Node>),
+    /// Any number of truths with `or` between; `in` is that.
+    AnyOf(Vec<Node>),
     Not(Box<Node>),
     Negate(Box<Node>),
     IsNull(Box<Node>),
@@ -68,6 +70,7 @@ impl Node {
             Node::Compare(op, a, b) => operate::compare(*op, &a.eval(batch)?, &b.eval(batch)?),
             Node::Calculate(op, a, b) => operate::calculate(*op, &a.eval(batch)?, &b.eval(batch)?),
             Node::Join(op, a, b) => join(*op, a, b, batch),
+            Node::AnyOf(nodes) => any_of(nodes, batch),
             Node::Not(node) => operate::not(&node.eval(batch)?),
             Node::Negate(node) => operate::negate(&node.eval(batch)?),
             Node::IsNull(node) => operate::is_null(&node.eval(batch)?),
@@ -98,6 +101,7 @@ impl Node {
             | Node::Compare(_, _, _)
             | Node::Calculate(_, _, _)
             | Node::Join(_, _, _)
+            | Node::AnyOf(_)
             | Node::Not(_)
             | Node::IsNull(_)
             | Node::Is(_, _)
@@ -128,6 +132,12 @@ fn field(array: &ArrayRef, name: &str) -> Result<ArrayRef, String> {
             compute::nullif(field, &is_gone).map_err(|why| why.to_string())
         }
     }
+}
+
+fn any_of(nodes: &[Node], batch: &RecordBatch) -> Result<Value, String> {
+    let mut values = nodes.iter().map(|node| node.eval(batch));
+    let first = values.next().unwrap_or_else(|| null().eval(batch))?;
+    values.try_fold(first, |any, value| operate::join(Logic::Or, &any, &value?))
 }
 
 /// The right side may rely on the left (`b <> 0 and a // b > 1`): if it fails on all rows, it is

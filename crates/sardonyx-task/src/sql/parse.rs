@@ -9,7 +9,7 @@ use sqlparser::{
     },
     dialect::GenericDialect,
     parser::Parser,
-    tokenizer::Token,
+    tokenizer::{Token, Tokenizer},
 };
 
 /// The name of the table that a query reads.
@@ -24,8 +24,13 @@ pub(super) struct Query {
     pub(super) table: String,
 }
 
+/// How many words and signs a query can have, values and commas not counted. A sum of thousands would
+/// be a tree so deep that taking it apart needs more stack than a thread has.
+pub(super) const TOKENS_MAX: usize = 1000;
+
 /// Reads a query.
 pub(super) fn query(text: &str) -> Result<Query, String> {
+    bounded(text)?;
     let statements = Parser::new(&GenericDialect {})
         .try_with_sql(text)
         .and_then(|mut parser| parser.parse_statements())
@@ -42,12 +47,31 @@ pub(super) fn query(text: &str) -> Result<Query, String> {
 /// Reads a condition.
 pub(super) fn condition(text: &str) -> Result<Expr, String> {
     let wrong = |why: &str| format!("cannot be read: {}; write \"status >= 500\"", plain(why));
+    bounded(text)?;
     let parser = Parser::new(&GenericDialect {}).try_with_sql(text);
     let mut parser = parser.map_err(|why| wrong(&why.to_string()))?;
     let expr = parser.parse_expr().map_err(|why| wrong(&why.to_string()))?;
     match parser.peek_token().token {
         Token::EOF => Ok(expr),
         other => Err(wrong(&format!("after the condition comes {other}"))),
+    }
+}
+
+fn bounded(text: &str) -> Result<(), String> {
+    let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize();
+    let tokens = tokens.map_err(|why| format!("cannot be read: {why}"))?;
+    let counts = |token: &&Token| {
+        !matches!(
+            token,
+            Token::Whitespace(_)
+                | Token::Comma
+                | Token::Number(_, _)
+                | Token::SingleQuotedString(_)
+        )
+    };
+    match tokens.iter().filter(counts).count() > TOKENS_MAX {
+        true => Err(format!("has more than {TOKENS_MAX} words and signs: divide it into tasks")),
+        false => Ok(()),
     }
 }
 

@@ -174,6 +174,33 @@ fn a_query_is_checked_before_there_are_columns() {
     }
 }
 
+#[test]
+fn queries_are_bounded() {
+    let batch =
+        RecordBatch::try_from_iter([("a", Arc::new(Int64Array::from(vec![1])) as ArrayRef)]);
+    let batch = batch.unwrap();
+    let sum = |n: usize| format!("select {} as r from segments", vec!["a"; n].join(" + "));
+    // Each sum is one level, and so is what it stands in.
+    assert_eq!(rows(&sql(&sum(bind::DEPTH_MAX)).apply(&batch).unwrap()), ["200"]);
+    let why = Sql::new(&sum(bind::DEPTH_MAX + 1)).err().unwrap();
+    assert!(why.ends_with("goes deeper than 200: divide it into tasks"), "{why}");
+    let columns = |n: usize| {
+        let columns: Vec<String> = (0..n).map(|n| format!("a b{n}")).collect();
+        format!("select {} from segments", columns.join(", "))
+    };
+    let most = (parse::TOKENS_MAX - 3) / 2;
+    assert_eq!(sql(&columns(most)).apply(&batch).unwrap().num_columns(), most);
+    let why = Sql::new(&columns(most + 1)).err().unwrap();
+    assert!(why.contains("more than 1000 words and signs"), "{why}");
+    assert!(Condition::new(&vec!["true"; 600].join(" and ")).is_err());
+    let values: Vec<String> = (2..5000).map(|n| n.to_string()).collect();
+    let long =
+        sql(&format!("select a in ({}, 1) as r from segments", values.join(","))).apply(&batch);
+    assert_eq!(rows(&long.unwrap()), ["true"], "a list may be long");
+    let why = Sql::new("select regexp_matches(a, '(x{1000}){1000}') from segments").err().unwrap();
+    assert!(why.contains("cannot read the pattern"), "{why}");
+}
+
 /// True, false, or unknown, as a person would reason: unknown could be either.
 #[derive(Clone, Debug)]
 enum Logical {
