@@ -34,8 +34,18 @@ pub(crate) fn run(runs: u64) -> Result<(), String> {
         Ok(program) => {
             let words = data.join("words-1000000.txt");
             for _ in 0..runs {
-                all.push(time("map", "timely", 1e7, Command::new(&program).args(["map", "10000000"]))?);
-                all.push(time("words", "timely", 1e7, Command::new(&program).arg("words").arg(&words))?);
+                all.push(time(
+                    "map",
+                    "timely",
+                    1e7,
+                    Command::new(&program).args(["map", "10000000"]),
+                )?);
+                all.push(time(
+                    "words",
+                    "timely",
+                    1e7,
+                    Command::new(&program).arg("words").arg(&words),
+                )?);
             }
         }
         Err(why) => eprintln!("timely is left out: {why}"),
@@ -45,7 +55,10 @@ pub(crate) fn run(runs: u64) -> Result<(), String> {
             let script = root.join("bench/ndjson_duckdb.py");
             for _ in 0..runs {
                 let mut command = Command::new(&python);
-                command.arg(&script).arg(data.join("logs-10000000.ndjson")).arg(home.join("duckdb.csv"));
+                command
+                    .arg(&script)
+                    .arg(data.join("logs-10000000.ndjson"))
+                    .arg(home.join("duckdb.csv"));
                 all.push(time("ndjson", "duckdb", 1e7, &mut command)?);
             }
         }
@@ -102,7 +115,12 @@ fn duckdb(home: &Path) -> Result<PathBuf, String> {
 }
 
 /// Runs a program under the shell's clock, which knows processor time.
-fn time(job: &str, engine: &'static str, rows: f64, command: &mut Command) -> Result<Measured, String> {
+fn time(
+    job: &str,
+    engine: &'static str,
+    rows: f64,
+    command: &mut Command,
+) -> Result<Measured, String> {
     let mut shell = Command::new("bash");
     shell.args(["-c", "TIMEFORMAT='%R %U %S'; time \"$@\" > /dev/null", "time"]);
     shell.arg(command.get_program()).args(command.get_args());
@@ -121,7 +139,10 @@ fn time(job: &str, engine: &'static str, rows: f64, command: &mut Command) -> Re
 
 /// Medians, each beside ours.
 fn show(all: &[Measured]) {
-    println!("{:8} {:18} {:>8} {:>8} {:>14} {:>8}", "job", "engine", "s", "CPU s", "rows/CPU-s", "ours/it");
+    println!(
+        "{:8} {:18} {:>8} {:>8} {:>14} {:>8}",
+        "job", "engine", "s", "CPU s", "rows/CPU-s", "ours/it"
+    );
     for job in ["map", "words", "ndjson"] {
         let mut engines: Vec<&str> = Vec::new();
         for it in all.iter().filter(|it| it.job == job) {

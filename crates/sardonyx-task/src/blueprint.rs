@@ -35,7 +35,12 @@ pub struct Blueprint {
 impl Blueprint {
     /// Reads the blueprint of `task` from a job that was checked before. An error says what is wrong
     /// with it all the same: nodes of another build may have other functions.
-    pub fn read(id: &str, job: &Value, task: &str, registry: &Registry) -> Result<Blueprint, String> {
+    pub fn read(
+        id: &str,
+        job: &Value,
+        task: &str,
+        registry: &Registry,
+    ) -> Result<Blueprint, String> {
         let entry = |name: &str| {
             let entry = &job["catalog"][name];
             match entry.is_object() {

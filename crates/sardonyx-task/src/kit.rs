@@ -106,9 +106,8 @@ impl<'a> Kit<'a> {
             catalog.into_iter().flat_map(|all| all.keys().cloned()).collect();
         let mut order = Vec::new();
         loop {
-            let is_free = |task: &&String| {
-                !edges.iter().any(|(from, to)| to == *task && left.contains(from))
-            };
+            let is_free =
+                |task: &&String| !edges.iter().any(|(from, to)| to == *task && left.contains(from));
             let Some(next) = left.iter().find(is_free).cloned() else { return order };
             left.remove(&next);
             order.push(next);

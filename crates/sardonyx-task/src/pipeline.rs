@@ -145,10 +145,9 @@ impl From<Refused> for End {
     fn from(refused: Refused) -> End {
         match refused {
             Refused::TooLarge(why) => End::Failed(why),
-            Refused::Lost
-            | Refused::Changed(_)
-            | Refused::Unavailable(_)
-            | Refused::Unknown(_) => End::Refused(refused),
+            Refused::Lost | Refused::Changed(_) | Refused::Unavailable(_) | Refused::Unknown(_) => {
+                End::Refused(refused)
+            }
         }
     }
 }
@@ -248,8 +247,8 @@ impl Task {
         mut roster: watch::Receiver<Roster>,
         input: Option<&dyn crate::Input>,
     ) -> Result<Never, End> {
-        let deals = self.order.blueprint.grouping.is_some()
-            || input.is_some_and(crate::Input::is_endless);
+        let deals =
+            self.order.blueprint.grouping.is_some() || input.is_some_and(crate::Input::is_endless);
         loop {
             if roster.changed().await.is_err() {
                 // The node has let go of us; it will stop us as well.

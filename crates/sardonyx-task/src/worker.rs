@@ -9,9 +9,7 @@ use std::sync::Arc;
 
 use arrow::{array::RecordBatch, compute::concat_batches};
 use bytes::Bytes;
-use sardonyx_queue::{
-    Body, Compression, Key, Outgoing, Place, QueueName, Segments, Transaction,
-};
+use sardonyx_queue::{Body, Compression, Key, Outgoing, Place, QueueName, Segments, Transaction};
 
 use self::grouped::Grouped;
 use crate::{
@@ -49,7 +47,10 @@ enum Role {
     Input,
     Function(Box<dyn Function>),
     Grouped(Grouped),
-    Output { writer: Box<dyn Writer>, part: String },
+    Output {
+        writer: Box<dyn Writer>,
+        part: String,
+    },
 }
 
 pub(crate) struct Worker {

@@ -35,7 +35,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 pub(super) fn register(registry: &mut Registry, shelf: &Shelf) {
     registry.input("rows", &["count", "salt", "splits"], |terms| {
         let number = |key| terms.number(key).map(Option::unwrap_or_default);
-        let rows = Rows { count: number("count")?, salt: number("salt")?, splits: number("splits")? };
+        let rows =
+            Rows { count: number("count")?, salt: number("salt")?, splits: number("splits")? };
         Ok(Arc::new(rows))
     });
     let shelf = shelf.clone();

@@ -189,8 +189,21 @@ impl World {
         let (still, news) = (Vec::new(), Vec::new());
         let (position, n_named, killed, paused) = (0, 0, 0, 0);
         World {
-            rng, job, registry, shelf, engine, trace, tasks, still, news, heard, says, position,
-            n_named, killed, paused,
+            rng,
+            job,
+            registry,
+            shelf,
+            engine,
+            trace,
+            tasks,
+            still,
+            news,
+            heard,
+            says,
+            position,
+            n_named,
+            killed,
+            paused,
         }
     }
 
@@ -247,8 +260,7 @@ impl World {
         let roster = Roster { at: self.position, owners: vec![owner.clone()] };
         let (sender, receiver) = watch::channel(roster);
         let place = Place { job: "j".into(), task: name.into() };
-        let herald =
-            Herald { task: name.into(), owner: owner.clone(), heard: self.says.clone() };
+        let herald = Herald { task: name.into(), owner: owner.clone(), heard: self.says.clone() };
         let Some(task) = self.tasks.get_mut(name) else { return Ok(()) };
         let mut owners: Vec<_> = task.peers.iter().map(|peer| peer.owner.clone()).collect();
         owners.push(owner.clone());
@@ -322,8 +334,7 @@ impl World {
             if sealed.map_err(|why| why.to_string())?.is_empty() {
                 return Err(format!("{name} completed before {from} was sealed"));
             }
-            let queue =
-                QueueName { job: "j".into(), task: name.into(), from: from.to_owned() };
+            let queue = QueueName { job: "j".into(), task: name.into(), from: from.to_owned() };
             let depth = self.engine.queues.depth(&queue).await.map_err(|why| why.to_string())?;
             if depth.total() > 0 {
                 return Err(format!("{name} completed with {depth:?} in {queue}"));
@@ -385,8 +396,12 @@ impl World {
     /// In the calm every task has somebody.
     fn refill(&mut self) -> Result<(), String> {
         let empty = |task: &Task| !task.is_complete && task.peers.is_empty();
-        let names: Vec<String> =
-            self.tasks.iter().filter(|(_, task)| empty(task)).map(|(name, _)| name.clone()).collect();
+        let names: Vec<String> = self
+            .tasks
+            .iter()
+            .filter(|(_, task)| empty(task))
+            .map(|(name, _)| name.clone())
+            .collect();
         names.iter().try_for_each(|name| self.join(name))
     }
 

@@ -109,8 +109,7 @@ impl Task {
         let (batches, mut holds) = match item {
             Item::Segments(messages) => {
                 transaction.acks.extend(messages.iter().map(|(receipt, ..)| *receipt));
-                let batches =
-                    messages.into_iter().map(|(_, partition, batch)| (partition, batch));
+                let batches = messages.into_iter().map(|(_, partition, batch)| (partition, batch));
                 (batches.collect::<Vec<_>>(), Vec::new())
             }
             Item::Rows { batch, receipt, key, position } => {

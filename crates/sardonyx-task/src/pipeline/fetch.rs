@@ -12,9 +12,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use sardonyx_queue::{
-    Body, Delivery, QueueName, Receipt, Refused, Segments, Session, Transaction,
-};
+use sardonyx_queue::{Body, Delivery, QueueName, Receipt, Refused, Segments, Session, Transaction};
 use tokio::{
     sync::{Semaphore, mpsc},
     time::Instant,
@@ -219,8 +217,7 @@ impl Task {
         }
         let marks: BTreeSet<String> =
             session.scan("drained/").await?.into_iter().map(|(key, _)| key).collect();
-        let is_drained =
-            |queue: &QueueName| marks.contains(&format!("drained/{}", queue.from));
+        let is_drained = |queue: &QueueName| marks.contains(&format!("drained/{}", queue.from));
         if self.ingress().iter().all(is_drained) {
             ends.has_said = true;
             self.listener.drained().await;

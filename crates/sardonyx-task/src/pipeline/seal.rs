@@ -26,11 +26,8 @@ impl Task {
         if self.order.blueprint.kind == Kind::Output {
             self.finish(session).await?;
         }
-        let sentinel = |queue| Outgoing {
-            queue,
-            partition: None,
-            body: Body::Sentinel(self.sentinel()),
-        };
+        let sentinel =
+            |queue| Outgoing { queue, partition: None, body: Body::Sentinel(self.sentinel()) };
         let last = Transaction {
             sends: self.egress().into_iter().map(sentinel).collect(),
             puts: vec![(SEALED.into(), Some(Bytes::new()))],

@@ -149,9 +149,8 @@ impl Task {
             if let Some(due) = look.take_if(|look: &mut Look| look.at <= Instant::now()) {
                 look = self.look_again(session, &input, due).await?;
             }
-            let awake = |split: &Open| {
-                split.wakes.as_ref().is_none_or(|(at, _)| *at <= Instant::now())
-            };
+            let awake =
+                |split: &Open| split.wakes.as_ref().is_none_or(|(at, _)| *at <= Instant::now());
             let next = open.iter().position(awake).and_then(|at| open.remove(at));
             if let Some(split) = next {
                 session.room(&egress).await?;

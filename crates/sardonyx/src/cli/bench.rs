@@ -6,7 +6,8 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use super::{
-    Failure, bench_ids, bench_job, bench_mesh, bench_node, bench_replica, bench_schedule, bench_store,
+    Failure, bench_ids, bench_job, bench_mesh, bench_node, bench_replica, bench_schedule,
+    bench_store,
 };
 
 /// Measure this build on this machine.

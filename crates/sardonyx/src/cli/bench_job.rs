@@ -72,7 +72,8 @@ impl BenchJob {
         let scratch = tempfile::tempdir()?;
         let data = self.data.clone().unwrap_or_else(|| scratch.path().to_owned());
         fs::create_dir_all(&data)?;
-        let jobs = if self.jobs.is_empty() { Name::value_variants().to_vec() } else { self.jobs.clone() };
+        let jobs =
+            if self.jobs.is_empty() { Name::value_variants().to_vec() } else { self.jobs.clone() };
         let mut rows = Vec::new();
         for name in jobs {
             let n = self.rows.unwrap_or(if name == Name::Words { 1_000_000 } else { 10_000_000 });
@@ -110,7 +111,9 @@ impl BenchJob {
             let job = job(name, input, &out);
             // A directory that nobody has used, if it is to be one.
             let queues = match queues {
-                "embedded:" => format!("embedded:{}", scratch.join(format!("queues-{run}")).display()),
+                "embedded:" => {
+                    format!("embedded:{}", scratch.join(format!("queues-{run}")).display())
+                }
                 other => other.to_owned(),
             };
             let ran = run_job(&job, scratch, self.peers, &queues)?;
@@ -146,10 +149,9 @@ fn make(name: Name, n: u64, data: &Path, scratch: &Path) -> Result<Value, Failur
         Name::Map | Name::Window => {
             return Ok(json!({"type": "input", "plugin": "generate", "count": n}));
         }
-        Name::Words => (
-            format!("words-{n}.txt"),
-            json!({"line": {"words": 10, "vocabulary": 50_000}}),
-        ),
+        Name::Words => {
+            (format!("words-{n}.txt"), json!({"line": {"words": 10, "vocabulary": 50_000}}))
+        }
         Name::Ndjson => (
             format!("logs-{n}.ndjson"),
             json!({"ts": {"timestamp": "2026-01-01T00:00:00Z", "step": "1ms"},

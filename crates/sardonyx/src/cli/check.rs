@@ -59,8 +59,10 @@ impl Check {
                 .flatten()
                 .filter_map(Value::as_str)
                 .collect();
-            let by = if keys.is_empty() { String::new() } else { format!(" by {}", keys.join(", ")) };
-            let to = if next.is_empty() { String::new() } else { format!(" → {}", next.join(", ")) };
+            let by =
+                if keys.is_empty() { String::new() } else { format!(" by {}", keys.join(", ")) };
+            let to =
+                if next.is_empty() { String::new() } else { format!(" → {}", next.join(", ")) };
             writeln!(out, "  {task}: {} {runs}{by}{to}", text("type"))?;
         }
         Ok(())

@@ -3,8 +3,8 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
-use sardonyx_core::{JobScheduler, JoinProtocol, command::ConfigureCluster};
 use sardonyx::Registry;
+use sardonyx_core::{JobScheduler, JoinProtocol, command::ConfigureCluster};
 use sardonyx_peer::{Config, DataTasks, Driver, job};
 use sardonyx_store::{Location, Options, Serving, Store};
 use sardonyx_task::{meter::Meters, pipeline::Engine, pool::Pool};

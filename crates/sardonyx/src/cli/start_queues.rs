@@ -36,9 +36,7 @@ pub(super) async fn open(
             let queues = Queues::open(&url).await.ok();
             Ok(queues.map(|queues| NodeQueues { queues, server: None }))
         }
-        Location::Memory => {
-            Ok(Some(NodeQueues { queues: Queues::memory(), server: None }))
-        }
+        Location::Memory => Ok(Some(NodeQueues { queues: Queues::memory(), server: None })),
         Location::Etcd(_) | Location::ZooKeeper(_) => Ok(None),
     }
 }

@@ -38,7 +38,14 @@ fn a_killed_process_and_one_that_stood_still_lose_and_double_nothing() {
     let path = |name: &str| dir.path().join(name).display().to_string();
     let store = format!("embedded:{}", path("data"));
     let first = Node::start(&[
-        "--peers", "3", "--store", &store, "--listen", "127.0.0.1:0", "--session", "2s",
+        "--peers",
+        "3",
+        "--store",
+        &store,
+        "--listen",
+        "127.0.0.1:0",
+        "--session",
+        "2s",
     ]);
     let url = wait_for("address", || {
         let events = first.events();

@@ -85,8 +85,7 @@ fn word_counts() -> Vec<String> {
         true => format!("\"{word}\""),
         false => word.to_owned(),
     };
-    let mut rows: Vec<_> =
-        counts.iter().map(|(word, n)| format!("{},{n}", field(word))).collect();
+    let mut rows: Vec<_> = counts.iter().map(|(word, n)| format!("{},{n}", field(word))).collect();
     rows.sort();
     rows
 }
@@ -211,15 +210,35 @@ fn spoiled(bench: &Bench, job: &str, part: &str, instead: &str) -> Ran {
 #[test]
 fn a_job_that_cannot_run_says_what_to_write_instead() {
     let cases = [
-        ("word-count.toml", r#"["split", "count"]"#, r#"["split", "count"], ["count", "split"]"#, "circle"),
+        (
+            "word-count.toml",
+            r#"["split", "count"]"#,
+            r#"["split", "count"], ["count", "split"]"#,
+            "circle",
+        ),
         ("word-count.toml", "split-words", "split-word", "did you mean split-words?"),
-        ("word-count.toml", "jobs/data/books/*.txt", "jobs/data/nothing/*.txt", "jobs/data/nothing"),
+        (
+            "word-count.toml",
+            "jobs/data/books/*.txt",
+            "jobs/data/nothing/*.txt",
+            "jobs/data/nothing",
+        ),
         ("errors-per-user.toml", "where status >= 500", "where status >=", "catalog.errors"),
         ("errors-per-user.toml", "select user, bytes", "select usr, bytes", "usr"),
         ("errors-per-user.toml", "sum(bytes)", "sum(byte)", "byte"),
-        ("word-count.toml", r#"path = "jobs/data/books/*.txt""#, r#"path = "jobs/data/books/*.txt"
-pth = "x""#, "pth"),
-        ("word-count.toml", "out/word-counts.csv", "nowhere/at/all/word-counts.csv", "catalog.write"),
+        (
+            "word-count.toml",
+            r#"path = "jobs/data/books/*.txt""#,
+            r#"path = "jobs/data/books/*.txt"
+pth = "x""#,
+            "pth",
+        ),
+        (
+            "word-count.toml",
+            "out/word-counts.csv",
+            "nowhere/at/all/word-counts.csv",
+            "catalog.write",
+        ),
         ("balance.toml", r#"of = "amount""#, r#"of = "amont""#, "amont"),
     ];
     for (job, part, instead, says) in cases {
@@ -244,8 +263,18 @@ const NATS_KILLS: usize = 8;
 /// Every phase of every task, at the first, second and third time, in an order that mixes them.
 fn failpoints() -> Vec<String> {
     let phases = [
-        "open-session", "read-batch", "decode", "strip-sentinel", "requeue-sentinel",
-        "apply-function", "route", "encode", "write", "commit", "seal", "complete",
+        "open-session",
+        "read-batch",
+        "decode",
+        "strip-sentinel",
+        "requeue-sentinel",
+        "apply-function",
+        "route",
+        "encode",
+        "write",
+        "commit",
+        "seal",
+        "complete",
     ];
     let mut points = Vec::new();
     for (at, phase) in phases.into_iter().enumerate() {
@@ -287,8 +316,17 @@ fn kill(n_kills: usize, queues: impl Fn(usize) -> String) {
         let (bench, url) = (Bench::new(), queues(n_jobs));
         fs::write(bench.path("small.toml"), &small).unwrap();
         let args = [
-            "run", "small.toml", "--peers", "4", "--id", "w", "--quiet", "--queues", &url,
-            "--store", "embedded:log",
+            "run",
+            "small.toml",
+            "--peers",
+            "4",
+            "--id",
+            "w",
+            "--quiet",
+            "--queues",
+            &url,
+            "--store",
+            "embedded:log",
         ];
         let mut met = Vec::new();
         // The failpoint that does not come any more lets the job finish.
