@@ -10,6 +10,7 @@ mod avg;
 mod collect;
 mod count;
 mod fold;
+mod gather;
 mod intern;
 mod keys;
 mod user;
@@ -24,6 +25,8 @@ use serde_json::{Value, json};
 
 pub(crate) use accumulator::Accumulator;
 pub use collect::COLLECT_MAX;
+pub use gather::Gatherer;
+pub(crate) use gather::is_gathered;
 pub use user::Aggregate;
 pub(crate) use user::OfRecords;
 
@@ -200,10 +203,13 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Takes segments in. An empty batch changes nothing.
+    /// Takes segments in, gathered ones included. An empty batch changes nothing.
     pub fn add(&mut self, batch: &RecordBatch) -> Result<(), String> {
         if batch.num_rows() == 0 {
             return Ok(());
+        }
+        if is_gathered(batch) {
+            return self.merge(batch);
         }
         let columns = partition::columns(batch, &self.plan.keys)?;
         self.keys.intern(&columns, &mut self.ids)?;
@@ -298,7 +304,7 @@ impl Groups {
         }
         let keys = self.keys.columns(which)?;
         let mut columns: Vec<(String, ArrayRef)> =
-            keys.into_iter().enumerate().map(|(at, key)| (format!("key.{at}"), key)).collect();
+            keys.into_iter().enumerate().map(|(at, key)| (key_name(at), key)).collect();
         for (at, accumulator) in self.accumulators.iter().enumerate() {
             for (part, column) in accumulator.save(which)?.into_iter().enumerate() {
                 columns.push((format!("state.{at}.{part}"), column));
@@ -329,6 +335,11 @@ impl Groups {
         }
         Ok(())
     }
+}
+
+/// What the saved column of a key is called.
+pub(crate) fn key_name(at: usize) -> String {
+    format!("key.{at}")
 }
 
 fn batch(columns: Vec<(String, ArrayRef)>, n_rows: usize) -> Result<RecordBatch, String> {

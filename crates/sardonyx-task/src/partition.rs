@@ -15,7 +15,7 @@ use arrow::{
 };
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::nearest;
+use crate::{group, nearest};
 
 /// What stands for null. No text is that, since it is not UTF-8; no other key has five bytes.
 const NULL: &[u8] = b"\xffnull";
@@ -70,6 +70,9 @@ pub fn partition(hash: u64, n_partitions: u16) -> u16 {
 
 /// The columns of that name, or an error that shows which there are.
 pub(crate) fn columns(batch: &RecordBatch, keys: &[String]) -> Result<Vec<ArrayRef>, String> {
+    if group::is_gathered(batch) {
+        return (0..keys.len()).map(|at| column(batch, &group::key_name(at)).cloned()).collect();
+    }
     keys.iter().map(|key| column(batch, key).cloned()).collect()
 }
 

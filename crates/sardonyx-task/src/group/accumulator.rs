@@ -31,6 +31,11 @@ pub(crate) trait Accumulator: Send {
     /// The results of these groups.
     fn emit(&self, which: &[u32]) -> Result<ArrayRef, String>;
 
+    /// Whether what it saves of many rows is less than the rows, and quickly merged.
+    fn can_gather(&self) -> bool {
+        true
+    }
+
     /// How many columns are saved.
     fn n_columns(&self) -> usize {
         1

@@ -120,6 +120,10 @@ impl Accumulator for Collect {
         Ok(())
     }
 
+    fn can_gather(&self) -> bool {
+        false
+    }
+
     fn emit(&self, which: &[u32]) -> Result<ArrayRef, String> {
         let data_type = self.data_type.clone().unwrap_or(DataType::Null);
         let lists = || which.iter().map(|group| &self.places[*group as usize]);

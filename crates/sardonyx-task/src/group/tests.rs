@@ -286,6 +286,33 @@ fn nulls_without_a_type_wait_for_one() {
     }
 }
 
+#[test]
+fn gathering_stops_where_it_does_not_pay() {
+    let count = grouping(json!({"fn": "count", "group-by": ["k"]}));
+    let mut gatherer = Gatherer::new(&count);
+    let different = one(Int64Array::from_iter_values(0..1000));
+    let same = one(Int64Array::from(vec![7; 1000]));
+    assert!(!is_gathered(&gatherer.gather(&different)));
+    let n_waiting = (0..100).take_while(|_| !is_gathered(&gatherer.gather(&same))).count();
+    assert_eq!(n_waiting, 32);
+    let gathered = gatherer.gather(&same).into_owned();
+    assert_eq!(gathered.num_rows(), 1);
+    assert_eq!(gatherer.gather(&gathered).as_ref(), &gathered, "once is enough");
+    let mut groups = count.groups();
+    groups.add(&gathered).unwrap();
+    groups.add(&same).unwrap();
+    assert_eq!(shown(groups.emit(false).unwrap()), ["7 2000"]);
+    for entry in [
+        json!({"fn": "collect", "of": "k", "as": "all", "group-by": ["k"]}),
+        json!({"fn": "spread", "group-by": ["k"]}),
+        json!({"fn": "pass", "group-by": ["k"]}),
+        json!({"fn": "count", "group-by": ["no such column"]}),
+    ] {
+        let mut gatherer = Gatherer::new(&grouping(entry));
+        assert!(!is_gathered(&gatherer.gather(&same)));
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Row {
     key: Option<String>,
@@ -384,6 +411,37 @@ proptest! {
         }
         prop_assert_eq!(groups.emit(false).unwrap(), expected.clone());
         prop_assert_eq!(sorted(merged.emit(false).unwrap()), sorted(expected));
+    }
+
+    /// Gathered before it was cut into partitions, or not: the groups are the same.
+    #[test]
+    fn gathering_changes_nothing(
+        few in proptest::collection::vec(row(), 1..12),
+        n_rows in 200..600usize,
+        by in 0..3usize,
+    ) {
+        let by: &[&str] = [&["k"][..], &["n"], &["n", "k"]][by];
+        let calls = AGGREGATES.iter().filter(|it| !it.starts_with("collect") && **it != "spread");
+        let aggregates: serde_json::Map<String, Value> =
+            calls.map(|call| (format!("r {call}"), json!(call))).collect();
+        let grouping = grouping(
+            json!({"fn": "aggregate", "group-by": by, "aggregates": aggregates, "partitions": 3}));
+        let rows: Vec<Row> = few.iter().cycle().take(n_rows).cloned().collect();
+        let batch = batch_of(&rows);
+        let mut gatherer = Gatherer::new(&grouping);
+        let gathered = gatherer.gather(&batch);
+        prop_assert_eq!(is_gathered(&gathered), n_rows >= 256);
+        let emit = |batch: &RecordBatch| {
+            let mut all = BTreeSet::new();
+            for (at, part) in partition::split(batch, grouping.keys(), 3).unwrap() {
+                let mut groups = grouping.groups();
+                groups.add(&part).unwrap();
+                let rows = sorted(groups.emit(false).unwrap());
+                all.extend(rows.into_iter().map(|row| format!("{at}: {row}")));
+            }
+            all
+        };
+        prop_assert_eq!(emit(&gathered), emit(&batch));
     }
 
     #[test]

@@ -93,6 +93,10 @@ impl<A: Aggregate> Accumulator for OfRecords<A> {
         Ok(())
     }
 
+    fn can_gather(&self) -> bool {
+        false
+    }
+
     fn emit(&self, which: &[u32]) -> Result<ArrayRef, String> {
         let result = |group: &u32| Item(self.aggregate.emit(&self.states[*group as usize]));
         let results: Vec<_> = which.iter().map(result).collect();
