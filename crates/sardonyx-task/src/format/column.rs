@@ -122,11 +122,9 @@ impl Text {
         // The next batch is probably as large as this one.
         self.ends.reserve(ends.len());
         self.bytes.reserve(bytes.len());
-        if str::from_utf8(&bytes).is_err() {
-            return Err(Unfit::NotUtf8);
-        }
         let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
-        // A character that is cut by the end of a row is found here.
+        // This looks at every byte, and also for characters that are cut by the end of a row. It has
+        // nothing else to complain about: the ends only grow, and there is a null or none for each.
         let array = StringArray::try_new(ends, Buffer::from_vec(bytes), nulls);
         array.map(|array| Arc::new(array) as ArrayRef).map_err(|_| Unfit::NotUtf8)
     }

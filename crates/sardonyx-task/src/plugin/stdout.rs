@@ -78,7 +78,13 @@ impl Writer for StdoutWriter {
         if self.format == Format::Csv && self.header.is_empty() {
             self.header = encode::csv_header(batch.schema_ref());
         }
-        encode::encode(self.format, batch, &mut self.written)
+        let before = self.written.len();
+        let encoded = encode::encode(self.format, batch, &mut self.written);
+        if encoded.is_err() {
+            // All of a batch or nothing: its rows may come again one by one.
+            self.written.truncate(before);
+        }
+        encoded
     }
 
     fn prepare(&mut self, _is_durable: bool) -> Result<Option<Bytes>, String> {

@@ -196,3 +196,48 @@ fn lines_take_one_column_and_no_line_ends() {
     let why = writer.write(&batch(vec![("a", column(vec!["x\ny"]))])).unwrap_err();
     assert!(why.contains("write format = \"ndjson\""), "{why}");
 }
+
+#[test]
+fn a_packed_file_that_was_cut_off_is_an_error_and_not_an_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let text: String = (0..5_000).map(|n| format!("line {n}\n")).collect();
+    for name in ["a.txt.gz", "a.txt.zst"] {
+        let path = at(directory.path(), name);
+        let output = output(&json!({"plugin": "file", "path": path})).unwrap();
+        let mut writer = output.open("p").unwrap();
+        let lines = arrow::array::StringArray::from(text.lines().collect::<Vec<_>>());
+        let lines: arrow::array::ArrayRef = std::sync::Arc::new(lines);
+        writer
+            .write(&arrow::array::RecordBatch::try_from_iter([("line", lines)]).unwrap())
+            .unwrap();
+        let mark = writer.prepare(false).unwrap().unwrap();
+        output.finish(&[("p".into(), mark)]).unwrap();
+        let keys = json!({"plugin": "file", "path": path});
+        assert_eq!(read(&*input(&keys).unwrap()).unwrap().len(), 5_000);
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+        let why = complaint(&keys);
+        assert!(why.contains("cannot be read"), "{name}: {why}");
+    }
+}
+
+#[test]
+fn a_column_that_no_header_has_is_found_when_work_is_cut() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = at(directory.path(), "a.csv");
+    fs::write(&path, "a,b\n1,2\n").unwrap();
+    let keys = json!({"plugin": "file", "path": path, "columns": ["c"], "schema": {"c": "int"}});
+    let why = input(&keys).unwrap().check().unwrap_err();
+    assert!(why.contains("there is no column c; there are a, b"), "{why}");
+}
+
+#[test]
+fn files_are_as_many_as_the_limit_says_and_no_more() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = at(directory.path(), "a.txt");
+    fs::write(&path, "x\n").unwrap();
+    let named =
+        |n: usize| input(&json!({"plugin": "file", "path": vec![path.clone(); n]})).unwrap();
+    assert_eq!(read(&*named(100_000)).unwrap().len(), 1, "the same file counts once");
+    assert!(named(100_001).check().unwrap_err().contains("more than 100000 files"));
+}

@@ -131,3 +131,17 @@ fn packed_files_and_parquet_are_read_when_they_are_there() {
     assert_eq!(follower.look(), ["{\"n\":1}", "{\"n\":2}"]);
     assert_eq!(follower.look(), Vec::<String>::new());
 }
+
+#[test]
+fn files_are_followed_as_many_as_the_limit_says_and_no_more() {
+    let directory = tempfile::tempdir().unwrap();
+    for number in 0..10_000 {
+        fs::write(directory.path().join(format!("{number}.txt")), "").unwrap();
+    }
+    let keys = json!({"plugin": "file", "path": directory.path().to_str().unwrap(), "format": "lines", "follow": true});
+    let mut follower = Follower::new(&keys);
+    assert_eq!(follower.look(), Vec::<String>::new());
+    append(&at(directory.path(), "10000.txt"), "x\n");
+    let why = follower.input.splits(follower.memory.as_deref()).unwrap_err();
+    assert!(why.contains("more than 10000 files to follow"), "{why}");
+}

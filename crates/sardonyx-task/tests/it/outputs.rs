@@ -239,3 +239,20 @@ fn rows_with_other_columns_are_refused_where_they_cannot_be_written() {
         assert_eq!(writer.write(&other).is_err(), is_refused, "{name}");
     }
 }
+
+#[test]
+fn a_batch_that_cannot_be_written_leaves_nothing_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = at(directory.path(), "a.txt");
+    let output = output(&json!({"plugin": "file", "path": path})).unwrap();
+    let lines = |lines: Vec<&str>| {
+        let column: ArrayRef = Arc::new(arrow::array::StringArray::from(lines));
+        RecordBatch::try_from_iter([("line", column)]).unwrap()
+    };
+    let mut writer = output.open("p").unwrap();
+    writer.write(&lines(vec!["good", "bad\n"])).unwrap_err();
+    writer.write(&lines(vec!["good"])).unwrap();
+    let mark = writer.prepare(false).unwrap().unwrap();
+    output.finish(&[("p".into(), mark)]).unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "good\n");
+}

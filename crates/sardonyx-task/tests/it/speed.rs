@@ -175,3 +175,20 @@ fn speed_of_outputs() {
         fs::remove_file(path).unwrap();
     }
 }
+
+#[test]
+fn speed_of_generated_rows() {
+    let count = megabytes() * 10_000;
+    for (what, shape) in [
+        ("numbers", json!({"n": "sequence"})),
+        ("lines of 10 words", json!({"line": {"words": 10, "vocabulary": 50_000}})),
+    ] {
+        let input = made(&json!({"plugin": "generate", "count": count, "shape": shape}));
+        let (cpu, mut rows) = (cpu_time(), 0);
+        read_all(&*input, |batch| rows += batch.num_rows() as u64);
+        assert_eq!(rows, count);
+        let cpu = (cpu_time() - cpu).as_secs_f64();
+        let rate = count as f64 / 1e6 / cpu.max(0.001);
+        println!("generated {what}: {count} rows, {cpu:.2} CPU s, {rate:.1} M rows/CPU-s");
+    }
+}

@@ -201,6 +201,11 @@ impl FileInput {
             // No record anywhere.
             return Ok(Vec::new());
         }
+        if let (Format::Csv, Some(plan)) = (style.format, plan) {
+            // A column that is not there is found now, and not by the peer that reads.
+            let csv = Csv::new(plan, &begin.header, self.delimiter);
+            csv.map_err(|why| format!("{path}: {why}"))?;
+        }
         let ranges = if is_packed {
             vec![(begin.from, None)]
         } else {

@@ -6,7 +6,7 @@
 
 use std::{
     fs::{self, File},
-    io::Write,
+    os::unix::fs::FileExt,
     path::Path,
     sync::Arc,
     time::Duration,
@@ -219,20 +219,18 @@ impl PartWriter {
             self.file = Some(self.shared.parts.create(&self.part, self.mark.file)?);
             self.has_new_name = true;
         }
-        let Some(file) = &mut self.file else { return Ok(()) };
-        let n_bytes = match self.shared.parts.packing {
-            Packing::Plain => {
-                file.write_all(&self.pending).map_err(failed)?;
-                self.pending.len()
-            }
+        let Some(file) = &self.file else { return Ok(()) };
+        let mut packed = Vec::new();
+        let bytes = match self.shared.parts.packing {
+            Packing::Plain => &self.pending,
             packing @ (Packing::Gzip | Packing::Zstd) => {
-                let mut packed = Vec::new();
                 packing.pack(&self.pending, &mut packed).map_err(failed)?;
-                file.write_all(&packed).map_err(failed)?;
-                packed.len()
+                &packed
             }
         };
-        self.mark.bytes += n_bytes as u64;
+        // At its place: what a write left that failed half-way, the next one covers.
+        file.write_all_at(bytes, self.mark.bytes).map_err(failed)?;
+        self.mark.bytes += bytes.len() as u64;
         self.pending.clear();
         Ok(())
     }
@@ -271,7 +269,13 @@ impl Writer for PartWriter {
             stream.write(batch)?;
             self.pending.append(&mut stream.take());
         } else {
-            encode::encode(self.format(), batch, &mut self.pending)?;
+            let before = self.pending.len();
+            let encoded = encode::encode(self.format(), batch, &mut self.pending);
+            if encoded.is_err() {
+                // All of a batch or nothing: its rows may come again one by one.
+                self.pending.truncate(before);
+                return encoded;
+            }
         }
         if self.pending.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
     }

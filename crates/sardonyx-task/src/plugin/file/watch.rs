@@ -78,8 +78,8 @@ pub(super) fn splits(
         let looked = look(input, file, &style, new.plan.as_ref(), &old.files, &mut splits);
         match looked {
             Ok(known) => new.files.extend(known),
-            // It was there when it was listed.
-            Err(Trouble::Disk(why)) if why.kind() == io::ErrorKind::NotFound => {}
+            // It was there when it was listed, or longer when it was measured.
+            Err(Trouble::Disk(why)) if is_passing(why.kind()) => {}
             Err(Trouble::Disk(why)) => return Err(format!("{file} cannot be read: {why}")),
             Err(Trouble::Rows(why)) => return Err(why),
         }
@@ -87,6 +87,10 @@ pub(super) fn splits(
     let splits = splits.iter().map(Split::to_bytes).collect::<Result<_, _>>()?;
     let memory = serde_json::to_vec(&new).map_err(|why| why.to_string())?;
     Ok(Splits { splits, again: Some(poll), memory: Bytes::from(memory) })
+}
+
+fn is_passing(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof)
 }
 
 enum Trouble {
