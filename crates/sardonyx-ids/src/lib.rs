@@ -30,6 +30,7 @@ pub mod client;
 
 mod clock;
 mod generator;
+mod held;
 mod ids;
 mod keeper;
 mod layout;

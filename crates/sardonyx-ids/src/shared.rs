@@ -13,11 +13,14 @@
 //! `t` comes from the block of `l` or from a later one. From the same block: `next` never gives a
 //! number twice. From a later one: its millisecond or its worker differs, or it begins behind `l`;
 //! all are refused. Loom runs this in every order (`tests/loom.rs`).
+//!
+//! While one thread draws alone it holds the block instead, and no word is raised; see `held.rs`.
 
 use std::sync::Arc;
 
 use crate::{
     generator::{Generator, Refusal, Run, Slack},
+    held::{self, NOBODY, REFILLS_MIN, SHARED_FOR},
     layout::{Id, Layout, Millis},
     sync::{AtomicU64, Mutex, Ordering, lock},
 };
@@ -54,6 +57,8 @@ struct Block {
 /// A generator that threads share. Ids grow for everybody who uses the same handle.
 pub struct Shared<C> {
     block: Apart<Block>,
+    /// Whose turn it is to hold the block, if it is not everybody's.
+    turn: Apart<AtomicU64>,
     state: Apart<Mutex<State>>,
     /// Raised when blocks that were handed out have grown old; see [`Local`].
     age: Apart<AtomicU64>,
@@ -65,6 +70,11 @@ struct State {
     generator: Generator,
     worker: u32,
     pace: Pace,
+    /// Who refilled last, and how often in a row.
+    refiller: u64,
+    n_refills: u32,
+    /// Until when nobody holds the block alone.
+    shared_until: Millis,
 }
 
 /// How large the next block should be.
@@ -141,10 +151,18 @@ impl<C: Clock> Shared<C> {
     /// A generator that refuses until a window is opened.
     pub fn new(layout: Layout, slack: Slack, clock: C) -> Shared<C> {
         let generator = Generator::new(&layout, slack);
-        let state = Mutex::new(State { generator, worker: 0, pace: Pace::default() });
+        let state = Mutex::new(State {
+            generator,
+            worker: 0,
+            pace: Pace::default(),
+            refiller: 0,
+            n_refills: 0,
+            shared_until: 0,
+        });
         let block = Block { next: AtomicU64::new(1), last: AtomicU64::new(0) };
         Shared {
             block: Apart(block),
+            turn: Apart(AtomicU64::new(NOBODY)),
             state: Apart(state),
             age: Apart(AtomicU64::new(0)),
             layout,
@@ -175,6 +193,14 @@ impl<C: Clock> Shared<C> {
     /// The next id, without waiting.
     #[inline]
     pub fn next(&self) -> Result<Id, Refusal> {
+        match held::take(&self.turn.0, 1) {
+            Some((word, _)) => Ok(Id::from_word(word)),
+            None => self.next_of_all(),
+        }
+    }
+
+    /// The next id of the block that is everybody's.
+    fn next_of_all(&self) -> Result<Id, Refusal> {
         loop {
             let last = self.block.0.last.load(Ordering::Acquire);
             let word = self.block.0.next.fetch_add(1, Ordering::AcqRel);
@@ -182,6 +208,9 @@ impl<C: Clock> Shared<C> {
                 return Ok(Id::from_word(word));
             }
             self.refill()?;
+            if let Some((word, _)) = held::take(&self.turn.0, 1) {
+                return Ok(Id::from_word(word));
+            }
         }
     }
 
@@ -196,15 +225,41 @@ impl<C: Clock> Shared<C> {
         let n = state.pace.next(now);
         let run = state.generator.take_within(now, n)?;
         let first = self.layout.id(run.first, state.worker).bits();
+        self.end_turn_of_others(&mut state, now);
+        if self.is_alone(&mut state, now) {
+            let turn = held::number();
+            held::hold(turn, first, run.n);
+            self.turn.0.swap(turn, Ordering::AcqRel);
+            return Ok(());
+        }
         // In this order; see the module.
         self.block.0.next.swap(first, Ordering::AcqRel);
         self.block.0.last.store(first + run.n - 1, Ordering::Release);
         Ok(())
     }
 
+    /// Whether this thread has refilled so often in a row that it may hold the block alone.
+    fn is_alone(&self, state: &mut State, now: Millis) -> bool {
+        let thread = held::thread();
+        let is_same = state.refiller == thread;
+        state.n_refills = if is_same { state.n_refills.saturating_add(1) } else { 0 };
+        state.refiller = thread;
+        state.n_refills >= REFILLS_MIN && now >= state.shared_until
+    }
+
+    /// Ends the turn of another thread, whose block is behind us now. Needs the lock.
+    fn end_turn_of_others(&self, state: &mut State, now: Millis) {
+        let turn = self.turn.0.load(Ordering::Acquire);
+        if turn != NOBODY && !held::is_ours(turn) {
+            self.turn.0.swap(NOBODY, Ordering::AcqRel);
+            state.shared_until = now + SHARED_FOR;
+        }
+    }
+
     /// Empties the block in use. Needs the lock. What is left of it is dropped: a taker may still
     /// know its end, so nothing up to that end may ever be in another block.
     fn empty_block(&self) {
+        self.turn.0.swap(NOBODY, Ordering::AcqRel);
         let last = self.block.0.last.load(Ordering::Acquire);
         self.block.0.next.swap(last + 1, Ordering::AcqRel);
     }
@@ -212,22 +267,31 @@ impl<C: Clock> Shared<C> {
     /// Takes between one and `n` ids in a row, without waiting; at most [`RANGE_IDS_MAX`].
     pub fn range(&self, n: u64) -> Result<Range, Refusal> {
         let n = n.clamp(1, RANGE_IDS_MAX);
+        if let Some((word, n)) = held::take(&self.turn.0, n) {
+            return Ok(self.neighbours(word, n));
+        }
         loop {
             let last = self.block.0.last.load(Ordering::Acquire);
             let word = self.block.0.next.fetch_add(n, Ordering::AcqRel);
             if self.is_of(word, last) {
-                let parts = self.layout.decode(Id::from_word(word));
-                let first = self.layout.tick(parts.time) | u64::from(parts.sequence);
-                let run = Run { first, n: n.min(last - word + 1) };
-                return Ok(Range { layout: self.layout, worker: parts.worker, run });
+                return Ok(self.neighbours(word, n.min(last - word + 1)));
             }
             let mut state = lock(&self.state.0);
             if self.is_empty() {
                 // Nothing is left in the block, so what comes now is larger than all before.
-                let run = state.generator.take(self.clock.now(), n)?;
+                let now = self.clock.now();
+                let run = state.generator.take(now, n)?;
+                self.end_turn_of_others(&mut state, now);
                 return Ok(Range { layout: self.layout, worker: state.worker, run });
             }
         }
+    }
+
+    /// Words of one block as a range.
+    fn neighbours(&self, word: u64, n: u64) -> Range {
+        let parts = self.layout.decode(Id::from_word(word));
+        let first = self.layout.tick(parts.time) | u64::from(parts.sequence);
+        Range { layout: self.layout, worker: parts.worker, run: Run { first, n } }
     }
 
     /// Fills `ids` from its beginning and says how many it got: fewer than all of them, but at

@@ -37,6 +37,30 @@ fn loom_two_takers() {
     });
 }
 
+/// Who draws after it has heard of an id draws a larger one, whoever held the block.
+#[test]
+fn loom_ids_grow_from_thread_to_thread() {
+    loom::model(|| {
+        let shared = shared();
+        let heard = Arc::new(loom::sync::atomic::AtomicU64::new(0));
+        let (other, told) = (Arc::clone(&shared), Arc::clone(&heard));
+        let taker = thread::spawn(move || {
+            let first = other.next().map(Id::bits).unwrap_or(0);
+            told.store(first, loom::sync::atomic::Ordering::Release);
+            let second = other.next().map(Id::bits).unwrap_or(u64::MAX);
+            assert!(first < second, "a thread's own ids grow");
+            second
+        });
+        let mine = shared.next().map(Id::bits).unwrap_or(0);
+        let theirs = heard.load(loom::sync::atomic::Ordering::Acquire);
+        let next = shared.next().map(Id::bits).unwrap_or(u64::MAX);
+        assert!(next > mine && next > theirs, "{next:x} after {mine:x} and {theirs:x}");
+        let second = taker.join().expect("a thread");
+        let last = shared.next().map(Id::bits).unwrap_or(u64::MAX);
+        assert!(last > second && last > next, "{last:x} after {second:x}");
+    });
+}
+
 #[test]
 fn loom_a_taker_and_a_new_term() {
     loom::model(|| {

@@ -165,3 +165,50 @@ fn threads_share_a_generator() {
     ids.dedup();
     assert_eq!(ids.len(), n, "an id twice");
 }
+
+/// Whoever draws after another has drawn gets a larger id: one at a time, from several threads that
+/// stay alone for a while and then meet, with ranges and with blocks taken back in between.
+#[test]
+fn ids_grow_from_thread_to_thread() {
+    let shared = Shared::new(
+        Layout::default(),
+        Slack { credit: 20, max_future: 60_000 },
+        Ticking::default(),
+    );
+    shared.open(1, 0, u64::MAX);
+    let last = std::sync::Mutex::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..3_u64 {
+            let (shared, last) = (&shared, &last);
+            scope.spawn(move || {
+                for round in 0..300_u64 {
+                    let mut last = last.lock().unwrap();
+                    // Long enough to be given a block for oneself, and to be in the middle of it.
+                    for draw in 0..(round * 37 + thread * 11) % 400 {
+                        let id = match (round + draw) % 97 {
+                            0 => shared.range(3).map(|range| range.iter().last().unwrap()),
+                            1 => {
+                                shared.refresh();
+                                shared.next()
+                            }
+                            _ => shared.next(),
+                        };
+                        let id = id.unwrap().bits();
+                        assert!(id > *last, "{id:x} after {:x}", *last);
+                        *last = id;
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// A millisecond for every hundred looks.
+#[derive(Default)]
+struct Ticking(std::sync::atomic::AtomicU64);
+
+impl Clock for Ticking {
+    fn now(&self) -> u64 {
+        EPOCH + 1000 + self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed) / 100
+    }
+}

@@ -1,11 +1,11 @@
 //! Simulation: one seed, one run; pauses, crashes, partitions, lost and late answers, early and
-//! late expiry, clock steps, clean stops. `IDS_SEEDS=100000` runs more than the usual few.
+//! late expiry, clock steps, clean stops, backups that are restored. `IDS_SEEDS=100000` runs more than the usual few.
 
 use super::world::{FakeStore, Process, Rules, Seen, weaken};
 use crate::{
     generator::Run,
     layout::{EPOCH, Layout, Millis},
-    lease::{Action, Answer, Input, Now, Problem, Terms},
+    lease::{Action, Answer, Input, Now, Problem, Terms, write::raise_floor},
 };
 
 /// xorshift: the same seed is the same run.
@@ -61,6 +61,7 @@ struct Outcome {
     above_mark: usize,
     claims: usize,
     unknowns: usize,
+    restores: usize,
 }
 
 struct Simulation {
@@ -68,6 +69,9 @@ struct Simulation {
     rules: Rules,
     now: Millis,
     store: FakeStore,
+    backup: Option<FakeStore>,
+    /// The highest time that any clock has shown.
+    highest: Millis,
     nodes: Vec<Node>,
     owners: Vec<u64>,
     wire: Vec<Sent>,
@@ -93,6 +97,8 @@ impl Simulation {
             rules,
             now: START,
             store: FakeStore::default(),
+            backup: None,
+            highest: START,
             nodes: Vec::new(),
             owners: Vec::new(),
             wire: Vec::new(),
@@ -128,6 +134,7 @@ impl Simulation {
             self.weather();
             self.serve_store();
             for index in 0..self.nodes.len() {
+                self.highest = self.highest.max(self.clock(index));
                 if self.nodes[index].paused_until > self.now {
                     continue;
                 }
@@ -169,6 +176,8 @@ impl Simulation {
                 let todo = node.process.lease.step(Input::Stop(used), now);
                 self.send(index, todo);
             }
+            27..=30 => self.backup = Some(self.store.clone()),
+            31 | 32 => self.restore(),
             _ => {}
         }
         for index in 0..self.nodes.len() {
@@ -180,6 +189,27 @@ impl Simulation {
             {
                 self.store.expire(session);
             }
+        }
+    }
+
+    /// As an operator should: everybody is stopped, the store goes back to its backup, and before
+    /// anybody starts a floor is set behind whatever may have been used.
+    fn restore(&mut self) {
+        let Some(backup) = self.backup.take() else { return };
+        self.outcome.restores += 1;
+        self.wire.clear();
+        self.store.restore(&backup);
+        for index in 0..self.nodes.len() {
+            self.nodes[index] = self.fresh_node();
+            self.owners[index] = self.n_owners;
+        }
+        if self.rules != Rules::FloorForgotten {
+            let read = self.store.list().floor.map(|floor| floor.version);
+            let txn = raise_floor(read, self.highest + terms().window);
+            assert!(
+                matches!(self.store.commit(&txn, None), Answer::Done(_)),
+                "nobody else is there"
+            );
         }
     }
 
@@ -331,9 +361,12 @@ fn no_id_twice_whatever_the_weather() {
         total.ids += it.ids;
         total.claims += it.claims;
         total.unknowns += it.unknowns;
+        total.restores += it.restores;
     }
+    println!("{} seeds: {total:?}", n_seeds(1500));
     // The weather was bad and the cluster worked in it.
     assert!(total.ids > 100_000 && total.claims > 3000 && total.unknowns > 1000, "{total:?}");
+    assert!(total.restores > 100, "{total:?}");
 }
 
 #[test]
@@ -359,6 +392,7 @@ fn without_a_rule_ids_are_repeated() {
         Rules::WriteForgetsFresh,
         Rules::WriteForgetsAll,
         Rules::MarkIgnored,
+        Rules::FloorForgotten,
     ];
     for rules in rules {
         let seed = first_duplicate(rules);

@@ -28,6 +28,8 @@ pub(super) enum Rules {
     WriteForgetsAll,
     /// Ids are handed out beyond the mark.
     MarkIgnored,
+    /// Nobody sets a floor after a backup was restored.
+    FloorForgotten,
 }
 
 /// Linearizable, with versions and sessions.
@@ -49,6 +51,25 @@ impl FakeStore {
     pub(super) fn expire(&mut self, session: u32) {
         self.sessions.retain(|it| *it != session);
         self.items.retain(|_, (_, _, owner)| *owner != Some(session));
+    }
+
+    pub(super) fn has(&self, session: u32) -> bool {
+        self.sessions.contains(&session)
+    }
+
+    /// Everything that is stored: key, version, value, and whose session it hangs on.
+    pub(super) fn items(&self) -> impl Iterator<Item = (&String, Version, &Bytes, Option<u32>)> {
+        self.items
+            .iter()
+            .map(|(key, (version, value, owner))| (key, Version(*version), value, *owner))
+    }
+
+    /// Becomes what it was when `backup` was made, as after a disaster: no session survives, and
+    /// versions that were given since are given again.
+    pub(super) fn restore(&mut self, backup: &FakeStore) {
+        (self.items, self.revision) = (backup.items.clone(), backup.revision);
+        self.sessions.clear();
+        self.items.retain(|_, (_, _, owner)| owner.is_none());
     }
 
     pub(super) fn list(&self) -> Listing {

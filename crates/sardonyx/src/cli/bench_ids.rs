@@ -6,7 +6,10 @@
 
 use std::{
     hint::black_box,
-    sync::{Arc, Barrier},
+    sync::{
+        Arc, Barrier,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -110,8 +113,17 @@ fn ours<C: Clock>(clock: C) -> Arc<Shared<C>> {
     Arc::new(shared)
 }
 
+/// One word that all threads raise: no generator that does so for each id can be cheaper.
+fn bare(time: Duration, threads: usize) -> Row {
+    let word = AtomicU64::new(0);
+    measure("cost: bare fetch_add", threads, time, || {
+        let word = &word;
+        singles(move || black_box(word.fetch_add(1, Ordering::AcqRel)) < u64::MAX)
+    })
+}
+
 fn costs(time: Duration) -> Vec<Row> {
-    let mut rows = Vec::new();
+    let mut rows = vec![bare(time, 1), bare(time, 2)];
     for threads in [1, 2] {
         let shared = ours(Fast(Instant::now()));
         rows.push(measure("cost: ours, shared handle", threads, time, || {
@@ -232,18 +244,18 @@ fn sustained(time: Duration, label: &str) -> Vec<Row> {
 
 /// Runs `body` while four other threads keep the cores busy.
 fn under_load<T>(body: impl FnOnce() -> T) -> T {
-    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 let mut n = 0_u64;
-                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                while !is_over.load(Ordering::Relaxed) {
                     n = black_box(n.wrapping_mul(31) + 1);
                 }
             });
         }
         let result = body();
-        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        is_over.store(true, Ordering::Relaxed);
         result
     })
 }
