@@ -8,28 +8,22 @@ pub enum Mutant {
     ReadyOnly,
     /// Groups are emitted by every sealer.
     EmitAgain,
-    /// Groups are saved whoever saved them meanwhile.
-    NoHead,
     /// How far a split was read is not remembered.
     NoPosition,
     /// The queues are not told who has left.
     NoAnnounce,
     /// Splits are planned by every peer that begins.
     PlanAgain,
-    /// A session that was refused goes on as if it had committed.
-    Undaunted,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 7] = [
+    pub const ALL: [Mutant; 5] = [
         Mutant::ReadyOnly,
         Mutant::EmitAgain,
-        Mutant::NoHead,
         Mutant::NoPosition,
         Mutant::NoAnnounce,
         Mutant::PlanAgain,
-        Mutant::Undaunted,
     ];
 }
 

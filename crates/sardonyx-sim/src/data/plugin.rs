@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
@@ -74,7 +75,7 @@ impl Input for Rows {
             Some(position) => number(&text(position))?,
             None => number(from)?,
         };
-        Ok(Box::new(RowsReader { at, to: number(to)?, salt: self.salt }))
+        Ok(Box::new(RowsReader { at, to: number(to)?, salt: self.salt, has_rested: false }))
     }
 }
 
@@ -82,6 +83,7 @@ struct RowsReader {
     at: u64,
     to: u64,
     salt: u64,
+    has_rested: bool,
 }
 
 impl Reader for RowsReader {
@@ -89,6 +91,12 @@ impl Reader for RowsReader {
         if self.at >= self.to {
             return Ok(Read::End);
         }
+        // Rows come little by little, so that what goes wrong does so while data is on its way.
+        if !std::mem::replace(&mut self.has_rested, true) {
+            let micros = (self.at + self.salt).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50;
+            return Ok(Read::Wait(Duration::from_micros(micros), None));
+        }
+        self.has_rested = false;
         let to = self.to.min(self.at + rows_max as u64);
         let rows: Vec<_> = (self.at..to).map(|at| row(at, self.salt)).collect();
         let keys: ArrayRef =

@@ -214,7 +214,7 @@ impl World {
                 self.join(name)?;
             }
         }
-        let faults = self.rng.between(0, 30);
+        let faults = self.rng.between(0, 40);
         let mut n_faults = 0;
         let mut calm_since = None;
         while !self.tasks.values().all(|task| task.is_complete) {
@@ -277,7 +277,7 @@ impl World {
     fn tell_later(&mut self, name: &str) {
         let Some(task) = self.tasks.get(name) else { return };
         for peer in &task.peers {
-            let late = Duration::from_micros(self.rng.between(0, 150_000));
+            let late = Duration::from_micros(self.rng.between(0, 200_000));
             self.news.push((Instant::now() + late, name.to_owned(), peer.owner.clone()));
         }
     }
@@ -450,8 +450,12 @@ impl World {
         let mut rows = Vec::new();
         for split in input.splits(None)?.splits {
             let mut reader = input.open(&split, None)?;
-            while let Read::Batch(batch, _) = reader.read(1_000)? {
-                rows.push(batch);
+            loop {
+                match reader.read(1_000)? {
+                    Read::Batch(batch, _) => rows.push(batch),
+                    Read::Wait(..) => {}
+                    Read::End => break,
+                }
             }
         }
         Ok(rows)

@@ -75,9 +75,7 @@ impl Task {
             tokio::select! {
                 biased;
                 committed = poll(&mut committing), if committing.is_some() => {
-                    if !mutant::is_on(Mutant::Undaunted) {
-                        committed?;
-                    }
+                    committed?;
                     self.saw(Phase::Commit);
                     let counts = committing.take().map(|(_, counts)| counts);
                     self.count(&counts.unwrap_or_default());

@@ -11,10 +11,7 @@ use arrow::array::RecordBatch;
 use bytes::Bytes;
 use sardonyx_queue::{Compression, Key, Segments, Transaction};
 
-use crate::{
-    group::{Grouping, Groups},
-    mutant::{self, Mutant},
-};
+use crate::group::{Grouping, Groups};
 
 /// Fewer saved rows than this are not worth writing everything anew.
 const ANEW_ROWS_MIN: usize = 4096;
@@ -119,9 +116,7 @@ impl Partition {
         self.saved_rows += batch.num_rows();
         self.saved.push(key.clone());
         let was = self.head.replace(Bytes::from(self.n_saves.to_string()));
-        if !mutant::is_on(Mutant::NoHead) {
-            transaction.expects.push((head.clone(), was));
-        }
+        transaction.expects.push((head.clone(), was));
         transaction.puts.push((head, self.head.clone()));
         transaction.puts.push((key, Some(bytes)));
         Ok(())
@@ -136,4 +131,79 @@ pub(super) fn keys(partition: u16) -> (Key, Key) {
 fn number(head: Option<&Bytes>) -> u64 {
     let text = head.and_then(|head| std::str::from_utf8(head).ok());
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::StringArray;
+    use sardonyx_queue::{Owner, Place, Queues, Refused, Roster, Session};
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Registry, Terms};
+
+    fn grouped() -> Grouped {
+        let entry = json!({"type": "function", "fn": "count", "group-by": ["word"]});
+        let terms = Terms::new("j", "t", &entry);
+        Grouped::new(&Registry::built_in().grouped(&terms).unwrap())
+    }
+
+    fn words(words: &[&str]) -> RecordBatch {
+        let words = StringArray::from(words.to_vec());
+        RecordBatch::try_from_iter([("word", Arc::new(words) as _)]).unwrap()
+    }
+
+    async fn session() -> Session {
+        let place = Place { job: "j".into(), task: "t".into() };
+        let owner = Owner { peer: "p".into(), epoch: 1 };
+        let roster = Roster { at: 1, owners: vec![owner.clone()] };
+        Queues::memory().session(&place, &owner, &roster).await.unwrap()
+    }
+
+    async fn load(session: &Session) -> Grouped {
+        let (head, prefix) = keys(0);
+        let (head, saved) = (session.get(&head).await.unwrap(), session.scan(&prefix).await.unwrap());
+        let mut groups = grouped();
+        groups.load(0, head, &saved).unwrap();
+        groups
+    }
+
+    async fn save(session: &Session, groups: &mut Grouped) -> Result<(), Refused> {
+        let mut transaction = Transaction::default();
+        groups.save(&mut transaction).unwrap();
+        session.commit(transaction).await
+    }
+
+    #[tokio::test]
+    async fn who_computed_with_old_groups_cannot_save_them() {
+        let session = session().await;
+        let (mut mine, mut theirs) = (load(&session).await, load(&session).await);
+        mine.add(0, &words(&["a", "b"])).unwrap();
+        theirs.add(0, &words(&["a"])).unwrap();
+        save(&session, &mut theirs).await.unwrap();
+        let refused = save(&session, &mut mine).await.unwrap_err();
+        assert!(matches!(refused, Refused::Changed(_)), "{refused:?}");
+        // What was saved once is found again, and nothing else.
+        let mut again = load(&session).await;
+        let emitted = again.emit(false).unwrap();
+        assert_eq!(emitted.iter().map(RecordBatch::num_rows).sum::<usize>(), 1);
+    }
+
+    #[tokio::test]
+    async fn many_saves_are_written_anew_and_come_to_the_same() {
+        let session = session().await;
+        let all: Vec<String> = (0..3_000).map(|n| format!("w{n}")).collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let mut groups = load(&session).await;
+        for _ in 0..7 {
+            groups.add(0, &words(&all)).unwrap();
+            save(&session, &mut groups).await.unwrap();
+        }
+        let saved = session.scan(&keys(0).1).await.unwrap();
+        assert!(saved.len() < 4, "{} saves are kept", saved.len());
+        let emitted = load(&session).await.emit(false).unwrap();
+        assert_eq!(emitted.iter().map(RecordBatch::num_rows).sum::<usize>(), 3_000);
+    }
 }
