@@ -355,7 +355,9 @@ impl Registry {
                 false => self.knows_key(kind, name, key),
             };
             let slip = terms.keys.keys().find(|key| !is_known(key))?;
-            let known = own.iter().map(String::as_str).chain(TASK_KEYS.iter().copied());
+            let of_groups = if is_grouped { group::KEYS } else { &[] };
+            let known = own.iter().map(String::as_str);
+            let known = known.chain(TASK_KEYS.iter().chain(of_groups).copied());
             if group::KEYS.contains(&slip.as_str()) && kind == Kind::Function {
                 return Some(format!("{slip} is for tasks with group-by"));
             }
@@ -442,6 +444,33 @@ mod tests {
         assert_eq!(complain(json!({"fn": "f", "column": "a", "batch-size": 3})), None);
         let why = complain(json!({"fn": "f", "colum": "a"})).unwrap();
         assert_eq!(why, "f has no key colum; did you mean column?");
+    }
+
+    #[test]
+    fn groups_are_complained_about() {
+        let registry = Registry::built_in();
+        let complain = |entry| registry.complain(Kind::Function, &terms(entry));
+        let by = json!(["k"]);
+        for good in [
+            json!({"fn": "count", "group-by": by, "partitions": 4, "trigger": "1s", "as": "n"}),
+            json!({"fn": "aggregate", "group-by": by, "aggregates": {"n": "count(*)"}}),
+            json!({"fn": "pass", "group-by": by}),
+            json!({"fn": "lower", "on-error": {"retry": 2}, "as": "small"}),
+        ] {
+            assert_eq!(complain(good), None);
+        }
+        for (entry, expected) in [
+            (json!({"fn": "count"}), "count is an aggregate: write group-by = [\"…\"] beside it"),
+            (json!({"fn": "pass", "of": "x"}), "of is for tasks with group-by"),
+            (json!({"fn": "count", "group-by": by, "trigger": "soon"}), "count: trigger: "),
+            (json!({"fn": "count", "group-by": by, "partition": 4}), "did you mean partitions?"),
+            (json!({"fn": "pass", "on-error": "what"}), "on-error is not \"what\""),
+            (json!({"fn": "sql", "group-by": by}), "sql: needs query"),
+            (json!({"fn": "sql", "query": "select"}), "sql: query "),
+        ] {
+            let why = complain(entry).unwrap();
+            assert!(why.contains(expected), "{why}");
+        }
     }
 
     #[test]
