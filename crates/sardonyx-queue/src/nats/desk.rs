@@ -10,7 +10,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use async_nats::jetstream::message::PublishMessage;
 use bytes::Bytes;
 use tokio::{
     sync::{Notify, watch},
@@ -21,7 +20,7 @@ use tokio_stream::StreamExt as _;
 use super::{
     board::{Board, Pending, Spot},
     larder::Larder,
-    servers::{Servers, Unwritten},
+    servers::{Letter, Servers, Unwritten},
 };
 use crate::{
     message::{Body, QueueName, Segments},
@@ -41,8 +40,6 @@ const HELP_AFTER: Duration = Duration::from_millis(250);
 
 /// How long a write of unknown outcome is tried again.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-pub(super) const KIND: &str = "Sdx-Kind";
 
 /// The board that was last seen, and its revision; 0 if there is none.
 type Seen = (u64, Board);
@@ -355,13 +352,10 @@ impl Desk {
         };
         let mut messages = Vec::with_capacity(sends.len());
         for (index, outgoing) in sends.into_iter().enumerate() {
-            self.servers.make(&outgoing.queue).await?;
             let subject = self.servers.names.lane(&outgoing.queue, outgoing.partition);
             let (kind, payload) = payload(outgoing.body)?;
             let id = self.servers.names.message_id(&self.place, n, index);
-            let publish =
-                PublishMessage::build().payload(payload).message_id(id).header(KIND, kind);
-            messages.push((outgoing.queue, subject, publish));
+            messages.push(Letter { queue: outgoing.queue, subject, id, kind, payload });
         }
         self.servers.send(messages).await?;
         let mut tasks = JoinSet::new();

@@ -9,8 +9,8 @@ use tokio::task::JoinSet;
 
 use super::{
     board::{Board, Spot},
-    desk::{Desk, KIND, body},
-    servers::{Extent, Servers},
+    desk::{Desk, body},
+    servers::{Extent, KIND, Servers},
 };
 use crate::{
     ledger::Lane,

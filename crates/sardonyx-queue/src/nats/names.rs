@@ -180,6 +180,11 @@ impl Names {
         format!("sdx.{}.wake.{}.{}", self.name, token(job), token(task))
     }
 
+    /// What the writes on top of one revision have in common.
+    pub(crate) fn write_id(&self, subject: &str, revision: u64) -> String {
+        format!("{:032x}-on-{revision}", hash(subject))
+    }
+
     /// What makes the messages of a transaction known again, whoever sends them.
     pub(crate) fn message_id(&self, place: &Place, n: u64, index: usize) -> String {
         format!("{:032x}-{n}-{index}", hash(&self.board(place)))

@@ -22,6 +22,12 @@ use crate::{
 /// A message that is sent again within this time is recognised.
 pub(crate) const DEDUPLICATION_WINDOW: Duration = Duration::from_secs(300);
 
+/// How long a new stream may take until everybody in a cluster knows it.
+const NEW_STREAM_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The header that says what a message is.
+pub(super) const KIND: &str = "Sdx-Kind";
+
 /// What a message has besides its payload: ids and headers.
 const HEADER_BYTES: usize = 1024;
 
@@ -33,8 +39,17 @@ pub(crate) struct Servers {
     pub(crate) names: Names,
     n_replicas: usize,
     pub(crate) payload_bytes_max: usize,
-    /// Queues whose streams are known to be there.
+    /// Queues whose streams are known to take messages.
     known: Mutex<BTreeSet<QueueName>>,
+}
+
+/// A message to be sent.
+pub(crate) struct Letter {
+    pub(crate) queue: QueueName,
+    pub(crate) subject: String,
+    pub(crate) id: String,
+    pub(crate) kind: &'static str,
+    pub(crate) payload: Bytes,
 }
 
 /// Why a conditional write did not happen.
@@ -134,6 +149,7 @@ impl Servers {
             storage: StorageType::File,
             retention: RetentionPolicy::Limits,
             allow_rollup: true,
+            duplicate_window: DEDUPLICATION_WINDOW,
             // Answers come from the leader: a follower might have an older board.
             allow_direct: false,
             ..Config::default()
@@ -160,17 +176,26 @@ impl Servers {
     }
 
     /// Writes under a subject of the bucket if `revision` is the newest; 0 if there is none.
+    ///
+    /// Clustered servers before 2.11 compare the revision when a write is proposed and not when it is
+    /// applied, so two at once may both pass. The id is compared when it is applied: of all who
+    /// write on top of one revision, one is first and the others are duplicates. (That there is
+    /// nothing yet is compared in time by all of them.)
     pub(crate) async fn write(
         &self,
         subject: &str,
         revision: u64,
         value: Bytes,
     ) -> Result<u64, Unwritten> {
-        let publish =
+        let mut publish =
             PublishMessage::build().payload(value).expected_last_subject_sequence(revision);
+        if revision > 0 {
+            publish = publish.message_id(self.names.write_id(subject, revision));
+        }
         let sent = self.context.send_publish(subject.to_owned(), publish).await;
         let sent = sent.map_err(|why| Unwritten::Unknown(why.to_string()))?;
         match sent.await {
+            Ok(ack) if ack.duplicate => Err(Unwritten::Changed),
             Ok(ack) => Ok(ack.sequence),
             Err(why) if why.kind() == PublishErrorKind::WrongLastSequence => {
                 Err(Unwritten::Changed)
@@ -256,10 +281,7 @@ impl Servers {
     }
 
     /// Makes the stream of a queue, if it is not there.
-    pub(crate) async fn make(&self, queue: &QueueName) -> Result<(), Refused> {
-        if self.knows(queue) {
-            return Ok(());
-        }
+    async fn make(&self, queue: &QueueName) -> Result<(), Refused> {
         let config = Config {
             name: self.names.stream(queue),
             subjects: vec![self.names.lanes(queue)],
@@ -269,9 +291,7 @@ impl Servers {
             duplicate_window: DEDUPLICATION_WINDOW,
             ..Config::default()
         };
-        self.context.get_or_create_stream(config).await.map_err(unavailable)?;
-        self.learn(queue, true);
-        Ok(())
+        self.context.get_or_create_stream(config).await.map(drop).map_err(unavailable)
     }
 
     /// Deletes the stream of a queue. It may be gone already.
@@ -285,15 +305,18 @@ impl Servers {
     }
 
     /// Sends messages, in order; those that were sent before are dropped by the servers.
-    pub(crate) async fn send(
-        &self,
-        messages: Vec<(QueueName, String, PublishMessage)>,
-    ) -> Result<(), Refused> {
-        let mut sent = Vec::with_capacity(messages.len());
-        for (queue, subject, publish) in messages {
-            let publish = publish.expected_stream(self.names.stream(&queue));
-            let ack = self.context.send_publish(subject, publish).await.map_err(unavailable)?;
-            sent.push((queue, ack));
+    pub(crate) async fn send(&self, letters: Vec<Letter>) -> Result<(), Refused> {
+        let mut sent = Vec::with_capacity(letters.len());
+        for letter in letters {
+            if !self.knows(&letter.queue) {
+                // The others follow only when the first one has arrived: order would suffer.
+                self.send_first(&letter).await?;
+                self.learn(&letter.queue, true);
+                continue;
+            }
+            let publish = self.publish(&letter);
+            let ack = self.context.send_publish(letter.subject, publish).await;
+            sent.push((letter.queue, ack.map_err(unavailable)?));
         }
         for (queue, ack) in sent {
             if let Err(why) = ack.await {
@@ -303,6 +326,35 @@ impl Servers {
             }
         }
         Ok(())
+    }
+
+    fn publish(&self, letter: &Letter) -> PublishMessage {
+        PublishMessage::build()
+            .payload(letter.payload.clone())
+            .message_id(&letter.id)
+            .header(KIND, letter.kind)
+            .expected_stream(self.names.stream(&letter.queue))
+    }
+
+    /// Sends a message into a queue that may be new: in a cluster it takes a moment until the server
+    /// that we talk to has heard of it.
+    async fn send_first(&self, letter: &Letter) -> Result<(), Refused> {
+        self.make(&letter.queue).await?;
+        let begun = std::time::Instant::now();
+        loop {
+            let publish = self.publish(letter);
+            let ack = self.context.send_publish(letter.subject.clone(), publish).await;
+            match ack.map_err(unavailable)?.await {
+                Ok(_) => return Ok(()),
+                Err(why)
+                    if why.kind() == PublishErrorKind::StreamNotFound
+                        && begun.elapsed() < NEW_STREAM_PATIENCE =>
+                {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                Err(why) => return Err(unavailable(why)),
+            }
+        }
     }
 
     async fn stream(&self, queue: &QueueName) -> Result<Stream<()>, Refused> {

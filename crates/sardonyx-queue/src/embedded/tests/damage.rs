@@ -102,6 +102,8 @@ fn a_flipped_bit_in_what_was_acknowledged_is_found_and_named() {
         let here = place("here");
         let bytes = journal(dir.path(), &here).await;
         let end = records(&bytes).pop().unwrap().end;
+        // The zeros behind it take long to read a thousand times.
+        let bytes = bytes.slice(..end + 4096);
         for at in 0..end {
             let dir = tempfile::tempdir().unwrap();
             let mut bytes = bytes.to_vec();
