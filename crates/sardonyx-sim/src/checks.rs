@@ -130,6 +130,10 @@ pub(crate) fn protected_jobs_are_covered(replica: &Replica) -> Result<(), String
     Ok(())
 }
 
+/// No run of a seed takes so many entries, however many peers it starts: whoever says more will not
+/// come to an end.
+pub const ENTRIES_MAX: usize = 20_000;
+
 /// A cluster that talks to itself for ever is as broken as one that is silent.
 fn the_log_is_bounded(world: &World) -> Result<(), String> {
     let max = 200 + 15 * world.boots() + 5 * world.steps();

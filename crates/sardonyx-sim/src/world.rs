@@ -428,6 +428,9 @@ impl World {
 
     fn append(&mut self, who: &str, token: Token, command: Command) -> Result<Entry, String> {
         let old = self.store.replica.clone();
+        if self.store.check_every == 1 && self.store.len() > checks::ENTRIES_MAX {
+            return Err(format!("the log is bounded: more than {} entries", checks::ENTRIES_MAX));
+        }
         let appended = self.store.append(token, command);
         let (entry, outcome) = appended.map_err(|broken| broken.to_string())?;
         match &outcome {
