@@ -66,6 +66,11 @@ impl Blueprint {
                  [{task:?}, {letters:?}] to the workflow"
             ));
         }
+        if let Some(letters) = &policy.dead_letters
+            && entry(letters)?.text("type")? != Some("output")
+        {
+            return Err(format!("dead-letters names an output task, which {letters:?} is not"));
+        }
         let downstream = next
             .iter()
             .filter(|to| Some(**to) != policy.dead_letters.as_ref())

@@ -214,6 +214,9 @@ impl Task {
         if let Some(input) = &input {
             self.plan(&session, input).await?;
         }
+        if self.order.blueprint.kind == Kind::Output {
+            self.recover(&session, &now).await?;
+        }
         let (items, taken) = mpsc::channel(ITEMS_MAX);
         let (notes, splits) = mpsc::channel(1);
         let asks = Arc::new(Semaphore::new(0));

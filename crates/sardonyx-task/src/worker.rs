@@ -5,7 +5,7 @@
 
 mod grouped;
 
-use std::sync::Arc;
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use arrow::{array::RecordBatch, compute::concat_batches};
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use crate::{
     Function, Registry,
     blueprint::{Blueprint, Next},
     flow::Flow,
+    group::Gatherer,
     on_error::{self, Failed},
     output::Writer,
     partition,
@@ -62,6 +63,8 @@ pub(crate) struct Worker {
     encodes: Option<Compression>,
     batch_rows: Option<usize>,
     flow: Option<Flow>,
+    /// For tasks downstream that group: their segments are grouped before they travel.
+    gatherers: BTreeMap<String, Gatherer>,
 }
 
 /// What came of some segments.
@@ -79,8 +82,11 @@ impl Worker {
         let terms = &blueprint.terms;
         let role = match (blueprint.kind, &blueprint.grouping) {
             (Kind::Input, _) => Role::Input,
-            (Kind::Function, Some(grouping)) => Role::Grouped(Grouped::new(grouping)),
-            (Kind::Function, None) => Role::Function(registry.make_function(terms)?),
+            (Kind::Function, Some(grouping)) if grouping.has_aggregates() => {
+                Role::Grouped(Grouped::new(grouping))
+            }
+            // Without aggregates, grouping only says which peer sees which keys.
+            (Kind::Function, _) => Role::Function(registry.make_function(terms)?),
             (Kind::Output, _) => {
                 let writer = registry.make_output(terms)?.open(part)?;
                 Role::Output { writer, part: part.to_owned() }
@@ -103,6 +109,13 @@ impl Worker {
             encodes: carries_bytes.then_some(compression),
             batch_rows: batch_rows.filter(|_| blueprint.kind == Kind::Function),
             flow: blueprint.flow(registry)?,
+            gatherers: blueprint
+                .downstream
+                .iter()
+                .filter_map(|next| {
+                    Some((next.task.clone(), Gatherer::new(next.grouping.as_ref()?)))
+                })
+                .collect(),
         })
     }
 
@@ -190,9 +203,9 @@ impl Worker {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        match &mut self.flow {
+        match &self.flow {
             None => {
-                for next in &self.blueprint.downstream {
+                for next in &Arc::clone(&self.blueprint).downstream {
                     self.send_to(next, batch, sends, counts)?;
                 }
                 Ok(())
@@ -205,14 +218,14 @@ impl Worker {
     }
 
     fn send_routed(
-        &self,
+        &mut self,
         routed: &[(String, RecordBatch)],
         sends: &mut Vec<Outgoing>,
         counts: &mut Counts,
     ) -> Result<(), String> {
+        let blueprint = Arc::clone(&self.blueprint);
         for (to, batch) in routed {
-            let next = self.blueprint.downstream.iter().find(|next| next.task == *to);
-            if let Some(next) = next {
+            if let Some(next) = blueprint.downstream.iter().find(|next| next.task == *to) {
                 self.send_to(next, batch, sends, counts)?;
             }
         }
@@ -220,7 +233,7 @@ impl Worker {
     }
 
     fn send_to(
-        &self,
+        &mut self,
         next: &Next,
         batch: &RecordBatch,
         sends: &mut Vec<Outgoing>,
@@ -228,9 +241,13 @@ impl Worker {
     ) -> Result<(), String> {
         self.saw(Phase::Route, batch);
         counts.rows_out += batch.num_rows() as u64;
+        let gathered = match self.gatherers.get_mut(&next.task) {
+            Some(gatherer) => gatherer.gather(batch),
+            None => Cow::Borrowed(batch),
+        };
         let parts = match &next.grouping {
             None => vec![(None, batch.clone())],
-            Some(grouping) => partition::split(batch, grouping.keys(), grouping.partitions())?
+            Some(grouping) => partition::split(&gathered, grouping.keys(), grouping.partitions())?
                 .into_iter()
                 .map(|(at, part)| (Some(at), part))
                 .collect(),
@@ -271,7 +288,7 @@ impl Worker {
             return Ok(());
         }
         counts.rows_failed += failed.len() as u64;
-        let left = match self.flow.as_mut().filter(|flow| flow.has_exceptions()) {
+        let left = match self.flow.as_ref().filter(|flow| flow.has_exceptions()) {
             Some(flow) => {
                 let routed = flow.route_failed(&failed)?;
                 self.send_routed(&routed.batches, sends, counts)?;
@@ -279,7 +296,8 @@ impl Worker {
             }
             None => failed,
         };
-        let policy = &self.blueprint.policy;
+        let blueprint = Arc::clone(&self.blueprint);
+        let policy = &blueprint.policy;
         policy.settle(&left)?;
         if let Some(to) = policy.dead_letters.clone().filter(|_| !left.is_empty()) {
             let letters = on_error::letters(self.blueprint.task(), &left)?;

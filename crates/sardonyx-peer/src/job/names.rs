@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sardonyx_core::TaskId;
-use sardonyx_task::{Blueprint, Registry, Terms, kit, registry};
+use sardonyx_task::{Blueprint, Registry, Terms, flow, kit, registry};
 use serde_json::{Map, Value};
 
 use super::{BuiltIn, Complaint, Kind, Names};
@@ -35,9 +35,6 @@ impl Names for RegisteredNames {
         let keys: Map<_, _> =
             keys.iter().map(|(key, value)| ((*key).to_owned(), (*value).clone())).collect();
         let terms = Terms::new("", "", &Value::Object(keys));
-        if kind == Kind::Function && terms.keys.contains_key("group-by") {
-            return self.registry.grouped(&terms).err();
-        }
         self.registry.complain(of(kind), &terms)
     }
 
@@ -62,7 +59,18 @@ impl Names for RegisteredNames {
         if moves.is_empty() {
             return Vec::new();
         }
-        let mut complaints = Vec::new();
+        let edges: Vec<(&str, &str)> = job["workflow"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|edge| Some((edge[0].as_str()?, edge[1].as_str()?)))
+            .collect();
+        let flow = flow::complaints(job, &edges, &self.registry);
+        let mut complaints: Vec<_> =
+            flow.into_iter().map(|(place, what)| Complaint { place, what }).collect();
+        if !complaints.is_empty() {
+            return complaints;
+        }
         for task in moves {
             let blueprint = Blueprint::read("", job, task.as_str(), &self.registry);
             if let Err(what) = blueprint.and_then(|it| self.look(&it)) {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use sardonyx_queue::{Receipt, Refused, Segments, Session, Transaction};
 use tokio::{sync::mpsc, time::Instant};
 
-use super::{End, Never, Task};
+use super::{End, Never, Task, seal::part_prefix};
 use crate::{
     mutant::{self, Mutant},
     spy::Phase,
@@ -215,8 +215,7 @@ impl Task {
     }
 
     pub(super) fn worker(&self, n_session: u32) -> Result<Worker, End> {
-        let owner = &self.order.owner;
-        let part = format!("{:016x}-{}-{n_session}", owner.epoch, owner.peer);
+        let part = format!("{}{n_session}", part_prefix(&self.order.owner));
         Worker::new(
             &self.order.place,
             &self.order.blueprint,

@@ -5,7 +5,7 @@
 //! is followed by another, which finds out how far it came.
 
 use bytes::Bytes;
-use sardonyx_queue::{Body, Outgoing, Refused, Session, Transaction};
+use sardonyx_queue::{Body, Outgoing, Owner, Refused, Roster, Session, Transaction};
 
 use super::{End, Task};
 use crate::{
@@ -75,6 +75,23 @@ impl Task {
         self.desk.run(move || output.finish(&parts)).await?.map_err(End::Failed)
     }
 
+    /// Parts whose sessions are over may show what they committed.
+    pub(super) async fn recover(&self, session: &Session, roster: &Roster) -> Result<(), End> {
+        let others = roster.owners.iter().filter(|owner| **owner != self.order.owner);
+        let alive: Vec<String> = others.map(part_prefix).collect();
+        let mut parts = session.scan("part/").await?;
+        for (key, _) in &mut parts {
+            *key = key.strip_prefix("part/").unwrap_or(key).to_owned();
+        }
+        parts.retain(|(part, _)| !alive.iter().any(|prefix| part.starts_with(prefix)));
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let output = self.engine.registry.make_output(&self.order.blueprint.terms);
+        let output = output.map_err(End::Failed)?;
+        self.desk.run(move || output.recover(&parts)).await?.map_err(End::Failed)
+    }
+
     /// The name of the sentinels that this owner sends.
     pub(super) fn sentinel(&self) -> String {
         format!("{}@{}", self.order.owner.peer, self.order.owner.epoch)
@@ -88,4 +105,9 @@ fn once(committed: Result<(), Refused>) -> Result<bool, End> {
         Err(Refused::Changed(_)) => Ok(false),
         Err(refused) => Err(refused.into()),
     }
+}
+
+/// With what the names of all parts of an owner begin. They sort by when it was given the task.
+pub(super) fn part_prefix(owner: &Owner) -> String {
+    format!("{:016x}-{}-", owner.epoch, owner.peer)
 }
