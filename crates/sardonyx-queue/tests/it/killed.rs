@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use sardonyx_queue::{
     Place, Queues, Transaction,
-    suite::{alone, note, queue, receive_n, run, sending, text},
+    suite::{SOON, alone, note, queue, receive_n, run, sending, text},
 };
 
 const DIR: &str = "SARDONYX_QUEUE_KILLED_DIR";
@@ -29,6 +29,7 @@ fn killed_child() {
     let Ok(dir) = std::env::var(DIR) else { return };
     run(async {
         let queues = Queues::open(&format!("embedded:{dir}")).await.unwrap();
+        std::io::stdout().lock().write_all(b"\n#ready\n").unwrap();
         let mut lanes = tokio::task::JoinSet::new();
         for lane in 0..N_LANES {
             lanes.spawn(go_round(queues.clone(), lane));
@@ -73,8 +74,9 @@ async fn go_round(queues: Queues, lane: u64) {
     }
 }
 
-/// Starts a child, kills it after `moment`, and returns the highest number acknowledged per lane.
-fn commit_until_killed(dir: &str, moment: Duration) -> Vec<u64> {
+/// Starts a child, kills it a `moment` after it was started or after it is ready, and returns the
+/// highest number acknowledged per lane.
+fn commit_until_killed(dir: &str, moment: Duration, is_early: bool) -> Vec<u64> {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "killed::killed_child", "--nocapture"])
         .env(DIR, dir)
@@ -83,7 +85,12 @@ fn commit_until_killed(dir: &str, moment: Duration) -> Vec<u64> {
         .spawn()
         .unwrap();
     let output = BufReader::new(child.stdout.take().unwrap());
+    let (ready, is_ready) = std::sync::mpsc::channel();
     let killer = std::thread::spawn(move || {
+        if !is_early {
+            // An error means that it has ended, and then there is nothing to wait for.
+            let _ = is_ready.recv_timeout(SOON);
+        }
         // The moment is what is tested; there is nothing to wait for.
         std::thread::sleep(moment);
         child.kill().unwrap();
@@ -92,6 +99,9 @@ fn commit_until_killed(dir: &str, moment: Duration) -> Vec<u64> {
     let mut highest = vec![0; N_LANES as usize];
     for line in output.split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8(line).unwrap_or_default();
+        if line == "#ready" {
+            let _ = ready.send(());
+        }
         let pair = line.strip_prefix('#').and_then(|line| line.split_once(' '));
         if let Some((lane, n)) = pair {
             highest[lane.parse::<usize>().unwrap()] = n.parse().unwrap();
@@ -107,10 +117,11 @@ fn what_was_acknowledged_outlives_kill_9() {
     let path = dir.path().to_str().unwrap();
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let mut acknowledged = vec![0; N_LANES as usize];
-    for _ in 0..N_RUNS {
+    for number in 0..N_RUNS {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let moment = Duration::from_micros(random >> 33 & 0x1ffff);
-        for (all, one) in acknowledged.iter_mut().zip(commit_until_killed(path, moment)) {
+        let killed = commit_until_killed(path, moment, number.is_multiple_of(5));
+        for (all, one) in acknowledged.iter_mut().zip(killed) {
             *all = one.max(*all);
         }
         run(async {
