@@ -19,7 +19,7 @@ use crate::{
     input::Read,
     registry::Kind,
     spy::{NoSpy, Spy},
-    worker::Worker,
+    worker::{Carriage, Worker},
 };
 
 /// How many rows are tried before a job runs.
@@ -85,7 +85,12 @@ impl<'a> Kit<'a> {
                 continue;
             }
             let place = Place { job: "kit".into(), task: task.clone() };
-            let worker = Worker::new(&place, &blueprint, self.registry, &self.spy, false, "kit");
+            let plain = Carriage {
+                is_encoded: false,
+                message_bytes_max: usize::MAX,
+                value_bytes_max: usize::MAX,
+            };
+            let worker = Worker::new(&place, &blueprint, self.registry, &self.spy, plain, "kit");
             let mut worker = worker.map_err(fault)?;
             let (mut sends, _) = worker.process(arrived).map_err(fault)?;
             sends.extend(worker.emit_all().map_err(fault)?.0);

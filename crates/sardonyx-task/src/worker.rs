@@ -9,7 +9,9 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use arrow::{array::RecordBatch, compute::concat_batches};
 use bytes::Bytes;
-use sardonyx_queue::{Body, Compression, Key, Outgoing, Place, QueueName, Segments, Transaction};
+use sardonyx_queue::{
+    Body, Compression, Key, Outgoing, Place, QueueName, Queues, Segments, Transaction,
+};
 
 use self::grouped::Grouped;
 use crate::{
@@ -43,6 +45,44 @@ impl Counts {
     }
 }
 
+/// In what form messages and values travel, and how large they may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Carriage {
+    pub(crate) is_encoded: bool,
+    pub(crate) message_bytes_max: usize,
+    pub(crate) value_bytes_max: usize,
+}
+
+impl Carriage {
+    /// As these queues want it.
+    pub(crate) fn of(queues: &Queues) -> Carriage {
+        Carriage {
+            is_encoded: queues.carries_bytes(),
+            message_bytes_max: queues.message_bytes_max(),
+            value_bytes_max: queues.value_bytes_max(),
+        }
+    }
+}
+
+/// A batch as bytes: in one piece, or in several if one would be too large. A row that is too large by
+/// itself stays so, and is refused where it is sent.
+pub(crate) fn encode_within(
+    batch: &RecordBatch,
+    compression: Compression,
+    bytes_max: usize,
+) -> Result<Vec<Bytes>, String> {
+    let bytes = Segments::Batch(batch.clone()).encode(compression);
+    let bytes = bytes.map_err(|why| format!("a batch cannot travel: {why}"))?;
+    let n_rows = batch.num_rows();
+    if bytes.len() <= bytes_max || n_rows < 2 {
+        return Ok(vec![bytes]);
+    }
+    let half = n_rows / 2;
+    let mut pieces = encode_within(&batch.slice(0, half), compression, bytes_max)?;
+    pieces.extend(encode_within(&batch.slice(half, n_rows - half), compression, bytes_max)?);
+    Ok(pieces)
+}
+
 enum Role {
     /// Segments of an input go on as they came.
     Input,
@@ -59,8 +99,8 @@ pub(crate) struct Worker {
     blueprint: Arc<Blueprint>,
     role: Role,
     spy: Arc<dyn Spy>,
-    /// Whether messages travel as bytes, and made small how.
-    encodes: Option<Compression>,
+    carriage: Carriage,
+    compression: Compression,
     batch_rows: Option<usize>,
     flow: Option<Flow>,
     /// For tasks downstream that group: their segments are grouped before they travel.
@@ -76,14 +116,14 @@ impl Worker {
         blueprint: &Arc<Blueprint>,
         registry: &Registry,
         spy: &Arc<dyn Spy>,
-        carries_bytes: bool,
+        carriage: Carriage,
         part: &str,
     ) -> Result<Worker, String> {
         let terms = &blueprint.terms;
         let role = match (blueprint.kind, &blueprint.grouping) {
             (Kind::Input, _) => Role::Input,
             (Kind::Function, Some(grouping)) if grouping.has_aggregates() => {
-                Role::Grouped(Grouped::new(grouping))
+                Role::Grouped(Grouped::new(grouping, carriage.value_bytes_max))
             }
             // Without aggregates, grouping only says which peer sees which keys.
             (Kind::Function, _) => Role::Function(registry.make_function(terms)?),
@@ -106,7 +146,8 @@ impl Worker {
             blueprint: Arc::clone(blueprint),
             role,
             spy: Arc::clone(spy),
-            encodes: carries_bytes.then_some(compression),
+            carriage,
+            compression,
             batch_rows: batch_rows.filter(|_| blueprint.kind == Kind::Function),
             flow: blueprint.flow(registry)?,
             gatherers: blueprint
@@ -255,21 +296,22 @@ impl Worker {
         for (partition, part) in parts {
             for from in (0..part.num_rows()).step_by(MESSAGE_ROWS_MAX) {
                 let rows = MESSAGE_ROWS_MAX.min(part.num_rows() - from);
-                let segments = self.encode(part.slice(from, rows))?;
-                let body = Body::Segments(segments);
-                sends.push(Outgoing { queue: self.queue_to(&next.task), partition, body });
+                for segments in self.encode(part.slice(from, rows))? {
+                    let (queue, body) = (self.queue_to(&next.task), Body::Segments(segments));
+                    sends.push(Outgoing { queue, partition, body });
+                }
             }
         }
         Ok(())
     }
 
-    fn encode(&self, batch: RecordBatch) -> Result<Segments, String> {
-        let segments = match self.encodes {
-            None => Segments::Batch(batch),
-            Some(compression) => {
-                let whole = Segments::Batch(batch);
-                let bytes = whole.encode(compression);
-                Segments::Encoded(bytes.map_err(|why| format!("a batch cannot travel: {why}"))?)
+    fn encode(&self, batch: RecordBatch) -> Result<Vec<Segments>, String> {
+        let segments = match self.carriage.is_encoded {
+            false => vec![Segments::Batch(batch)],
+            true => {
+                let max = self.carriage.message_bytes_max;
+                let pieces = encode_within(&batch, self.compression, max)?;
+                pieces.into_iter().map(Segments::Encoded).collect()
             }
         };
         self.spy.saw(&self.place, Phase::Encode, None);

@@ -15,7 +15,7 @@ use super::{End, Never, Task, seal::part_prefix};
 use crate::{
     mutant::{self, Mutant},
     spy::Phase,
-    worker::{Counts, Worker},
+    worker::{Carriage, Counts, Worker},
 };
 
 /// How long a grouped task gathers before it saves its groups.
@@ -221,7 +221,7 @@ impl Task {
             &self.order.blueprint,
             &self.engine.registry,
             &self.engine.spy,
-            self.engine.queues.carries_bytes(),
+            Carriage::of(&self.engine.queues),
             &part,
         )
         .map_err(End::Failed)

@@ -11,6 +11,7 @@ use arrow::array::RecordBatch;
 use bytes::Bytes;
 use sardonyx_queue::{Compression, Key, Segments, Transaction};
 
+use super::encode_within;
 use crate::group::{Grouping, Groups};
 
 /// Fewer saved rows than this are not worth writing everything anew.
@@ -18,6 +19,7 @@ const ANEW_ROWS_MIN: usize = 4096;
 
 pub(super) struct Grouped {
     grouping: Grouping,
+    bytes_max: usize,
     partitions: BTreeMap<u16, Partition>,
 }
 
@@ -31,8 +33,8 @@ struct Partition {
 }
 
 impl Grouped {
-    pub(super) fn new(grouping: &Grouping) -> Grouped {
-        Grouped { grouping: grouping.clone(), partitions: BTreeMap::new() }
+    pub(super) fn new(grouping: &Grouping, bytes_max: usize) -> Grouped {
+        Grouped { grouping: grouping.clone(), bytes_max, partitions: BTreeMap::new() }
     }
 
     pub(super) fn has(&self, partition: u16) -> bool {
@@ -80,7 +82,7 @@ impl Grouped {
     pub(super) fn save(&mut self, transaction: &mut Transaction) -> Result<(), String> {
         for (at, partition) in &mut self.partitions {
             if std::mem::take(&mut partition.is_changed) {
-                partition.save(*at, transaction)?;
+                partition.save(*at, self.bytes_max, transaction)?;
             }
         }
         Ok(())
@@ -96,7 +98,12 @@ impl Grouped {
 }
 
 impl Partition {
-    fn save(&mut self, at: u16, transaction: &mut Transaction) -> Result<(), String> {
+    fn save(
+        &mut self,
+        at: u16,
+        bytes_max: usize,
+        transaction: &mut Transaction,
+    ) -> Result<(), String> {
         let Some(changed) = self.groups.changed()? else { return Ok(()) };
         let (head, prefix) = keys(at);
         let rows = self.saved_rows + changed.num_rows();
@@ -110,15 +117,16 @@ impl Partition {
             false => changed,
         };
         self.n_saves += 1;
-        let key = format!("{prefix}{:020}", self.n_saves);
-        let bytes = Segments::Batch(batch.clone()).encode(Compression::None);
-        let bytes = bytes.map_err(|why| format!("groups cannot be saved: {why}"))?;
         self.saved_rows += batch.num_rows();
-        self.saved.push(key.clone());
+        let pieces = encode_within(&batch, Compression::None, bytes_max)?;
+        for (piece, bytes) in pieces.into_iter().enumerate() {
+            let key = format!("{prefix}{:020}-{piece:06}", self.n_saves);
+            self.saved.push(key.clone());
+            transaction.puts.push((key, Some(bytes)));
+        }
         let was = self.head.replace(Bytes::from(self.n_saves.to_string()));
         transaction.expects.push((head.clone(), was));
         transaction.puts.push((head, self.head.clone()));
-        transaction.puts.push((key, Some(bytes)));
         Ok(())
     }
 }
@@ -147,7 +155,7 @@ mod tests {
     fn grouped() -> Grouped {
         let entry = json!({"type": "function", "fn": "count", "group-by": ["word"]});
         let terms = Terms::new("j", "t", &entry);
-        Grouped::new(&Registry::built_in().grouped(&terms).unwrap())
+        Grouped::new(&Registry::built_in().grouped(&terms).unwrap(), 4096)
     }
 
     fn words(words: &[&str]) -> RecordBatch {
@@ -164,7 +172,8 @@ mod tests {
 
     async fn load(session: &Session) -> Grouped {
         let (head, prefix) = keys(0);
-        let (head, saved) = (session.get(&head).await.unwrap(), session.scan(&prefix).await.unwrap());
+        let (head, saved) =
+            (session.get(&head).await.unwrap(), session.scan(&prefix).await.unwrap());
         let mut groups = grouped();
         groups.load(0, head, &saved).unwrap();
         groups
@@ -202,7 +211,13 @@ mod tests {
             save(&session, &mut groups).await.unwrap();
         }
         let saved = session.scan(&keys(0).1).await.unwrap();
-        assert!(saved.len() < 4, "{} saves are kept", saved.len());
+        assert!(saved.len() > 7, "{} pieces are not cut small", saved.len());
+        let saves: std::collections::BTreeSet<_> = saved
+            .iter()
+            .filter_map(|(key, _)| key.rsplit_once('-'))
+            .map(|(save, _)| save)
+            .collect();
+        assert!(saves.len() < 4, "{} saves are kept", saves.len());
         let emitted = load(&session).await.emit(false).unwrap();
         assert_eq!(emitted.iter().map(RecordBatch::num_rows).sum::<usize>(), 3_000);
     }
