@@ -12,16 +12,24 @@ pub(crate) struct Amounts {
 
 /// Runs them one after the other, up to the first that fails.
 pub(crate) fn run(amounts: &Amounts) -> Result<(), String> {
-    let steps: [(&str, &[&str], &[&str]); 3] = [
-        ("simulation and model", &["--lib"], &["simulation::", "model::"]),
+    let steps: [(&str, &[&str], &[&str]); 5] = [
+        ("simulation and conditions", &["--lib"], &["simulation::", "conditions::"]),
         ("loom", &["--lib", "--features", "loom"], &["loom"]),
         ("faults", &["--test", "it"], &["every_id_of_every_process_differs"]),
+        (
+            "nobody is refused, joins, crash to reuse",
+            &["--test", "it"],
+            &["refuse_nobody", "join_at_once", "a_crashed_holder", "a_poisoned", "a_step_back"],
+        ),
+        // Last, because it takes by far the longest.
+        ("model", &["--lib"], &["model::"]),
     ];
     for (name, args, tests) in steps {
         eprintln!("== ids, {name}");
         let mut test = cargo();
         test.args(["test", "--release", "-p", "sardonyx-ids"]).args(args);
-        test.arg("--").args(tests).arg("--nocapture");
+        // One at a time: what is timed must not wait for its neighbour.
+        test.arg("--").args(tests).args(["--nocapture", "--test-threads", "1"]);
         test.env("IDS_SEEDS", amounts.seeds.to_string());
         test.env("IDS_STATES", amounts.states.to_string());
         test.env("IDS_FAULT_SECONDS", amounts.seconds.to_string());

@@ -1,5 +1,10 @@
 //! Each rule switched off is found: a storm that notices nothing would be worth nothing.
 
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+};
+
 use sardonyx_core::mutant::{Mutant, with_mutant};
 use sardonyx_sim::{Failed, Plan, World, shrink::shrink};
 
@@ -13,20 +18,25 @@ fn found(mutant: Mutant, seeds: u64) -> Option<Failed> {
 #[test]
 fn each_rule_switched_off_is_found() {
     let seeds = number("MUTANT_SEEDS", 2_000);
-    let mut unnoticed = Vec::new();
-    for mutant in Mutant::ALL {
-        match found(mutant, seeds) {
-            Some(failed) => {
-                println!(
-                    "{:>5}  {:<20}  {}",
-                    failed.plan.seed,
-                    format!("{mutant:?}"),
-                    failed.name()
-                );
-            }
-            None => unnoticed.push(mutant),
+    let next = AtomicUsize::new(0);
+    // Each thread switches off rules of its own.
+    let run = || {
+        let mut unnoticed = Vec::new();
+        while let Some(mutant) = Mutant::ALL.get(next.fetch_add(1, Ordering::Relaxed)).copied() {
+            let Some(failed) = found(mutant, seeds) else {
+                unnoticed.push(mutant);
+                continue;
+            };
+            let (seed, name) = (failed.plan.seed, format!("{mutant:?}"));
+            println!("{seed:>5}  {name:<24}  {}", failed.name());
         }
-    }
+        unnoticed
+    };
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    let unnoticed: Vec<_> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(run)).collect();
+        workers.into_iter().flat_map(|it| it.join().expect("no rule off makes it panic")).collect()
+    });
     assert!(unnoticed.is_empty(), "not found within {seeds} seeds: {unnoticed:?}");
 }
 
