@@ -5,6 +5,7 @@
 
 use std::{
     fs,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -64,8 +65,7 @@ pub(crate) fn run(runs: u64) -> Result<(), String> {
         }
         Err(why) => eprintln!("DuckDB is left out: {why}"),
     }
-    show(&all);
-    Ok(())
+    show(&all).map_err(|why| why.to_string())
 }
 
 /// Where cargo puts what it builds.
@@ -138,11 +138,13 @@ fn time(
 }
 
 /// Medians, each beside ours.
-fn show(all: &[Measured]) {
-    println!(
+fn show(all: &[Measured]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(
+        out,
         "{:8} {:18} {:>8} {:>8} {:>14} {:>8}",
         "job", "engine", "s", "CPU s", "rows/CPU-s", "ours/it"
-    );
+    )?;
     for job in ["map", "words", "ndjson"] {
         let mut engines: Vec<&str> = Vec::new();
         for it in all.iter().filter(|it| it.job == job) {
@@ -160,10 +162,14 @@ fn show(all: &[Measured]) {
         for engine in engines {
             if let Some((seconds, cpu, speed)) = median(engine) {
                 let ratio = ours / speed;
-                println!("{job:8} {engine:18} {seconds:8.2} {cpu:8.2} {speed:14.0} {ratio:8.2}");
+                writeln!(
+                    out,
+                    "{job:8} {engine:18} {seconds:8.2} {cpu:8.2} {speed:14.0} {ratio:8.2}"
+                )?;
             }
         }
     }
+    Ok(())
 }
 
 fn call(command: &mut Command) -> Result<(), String> {

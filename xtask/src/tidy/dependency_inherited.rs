@@ -8,7 +8,11 @@ use crate::tree::Tree;
 
 /// In every member's manifest, each dependency is `workspace = true`, or the crate itself.
 pub(super) fn check(tree: &Tree) -> Vec<Fault> {
-    let manifests = tree.texts.iter().filter(|(path, _)| path.ends_with("/Cargo.toml"));
+    // What is a workspace of its own, such as another engine's bench, has nothing to inherit from.
+    let is_member = |text: &str| !text.lines().any(|line| line == "[workspace]");
+    let manifests = tree.texts.iter();
+    let manifests =
+        manifests.filter(|(path, text)| path.ends_with("/Cargo.toml") && is_member(text));
     manifests.flat_map(|(path, text)| own_choices(path, text)).collect()
 }
 

@@ -14,12 +14,15 @@ use sardonyx_task::{
     output::Writer,
 };
 
+/// Rows by what they belong to.
+type Written<K> = Arc<Mutex<BTreeMap<K, Vec<RecordBatch>>>>;
+
 /// Where outputs put their parts: task, part, and how far it was written. What was not committed is
 /// there as well, as it would be in a file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shelf {
-    parts: Arc<Mutex<BTreeMap<(String, String), Vec<RecordBatch>>>>,
-    finished: Arc<Mutex<BTreeMap<String, Vec<RecordBatch>>>>,
+    parts: Written<(String, String)>,
+    finished: Written<String>,
 }
 
 impl Shelf {
