@@ -12,7 +12,6 @@ use arrow::{
     datatypes::DataType,
 };
 use serde_json::Value as Json;
-use sonic_rs::{JsonType, JsonValueTrait};
 
 use super::columns;
 use crate::{Function, Terms, partition, sql};
@@ -67,37 +66,31 @@ impl Function for ParseJson {
     }
 }
 
-fn parse(text: &str) -> Result<sonic_rs::Value, String> {
-    let object: sonic_rs::Value = sonic_rs::from_str(text)
-        .map_err(|why| format!("this is no JSON: {}: {text}", first(&why)))?;
+fn parse(text: &str) -> Result<Json, String> {
+    let object: Json =
+        serde_json::from_str(text).map_err(|why| format!("this is no JSON: {why}: {text}"))?;
     match object.is_object() {
         true => Ok(object),
         false => Err(format!("this is no JSON object: {text}")),
     }
 }
 
-/// The library draws the place below its message, which does not go into a line.
-fn first(why: &sonic_rs::Error) -> String {
-    why.to_string().lines().next().unwrap_or_default().to_owned()
-}
-
 /// By its name, or below others with dots between: `request.path`.
-fn find<'a>(object: &'a sonic_rs::Value, name: &str) -> Option<&'a sonic_rs::Value> {
+fn find<'a>(object: &'a Json, name: &str) -> Option<&'a Json> {
     object.get(name).or_else(|| name.split('.').try_fold(object, |at, name| at.get(name)))
 }
 
 /// As the text that becomes the column's type.
-fn append(builder: &mut StringBuilder, value: Option<&sonic_rs::Value>) -> Result<(), String> {
+fn append(builder: &mut StringBuilder, value: Option<&Json>) -> Result<(), String> {
     let Some(value) = value else {
         builder.append_null();
         return Ok(());
     };
-    match value.get_type() {
-        JsonType::Null => builder.append_null(),
-        JsonType::String => builder.append_value(value.as_str().unwrap_or_default()),
-        JsonType::Boolean | JsonType::Number | JsonType::Object | JsonType::Array => {
-            let text = sonic_rs::to_string(value).map_err(|why| why.to_string())?;
-            builder.write_str(&text).map_err(|why| why.to_string())?;
+    match value {
+        Json::Null => builder.append_null(),
+        Json::String(text) => builder.append_value(text),
+        Json::Bool(_) | Json::Number(_) | Json::Object(_) | Json::Array(_) => {
+            write!(builder, "{value}").map_err(|why| why.to_string())?;
             builder.append_value("");
         }
     }
