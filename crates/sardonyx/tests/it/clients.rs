@@ -66,7 +66,7 @@ fn everything_wrong_with_a_job_is_said_at_once_and_nothing_is_appended() {
     assert_eq!(ran.code, Some(2));
     assert_eq!(
         ran.stderr,
-        "sardonyx: - cannot be submitted:\n  \
+        "sardonyx: - cannot run:\n  \
          catalog.out.type: write \"input\", \"function\" or \"output\"\n  \
          name: write a text: name = \"word-count\"\n  \
          nmae: there is no such key; the keys are name, workflow, catalog, task-scheduler, \
