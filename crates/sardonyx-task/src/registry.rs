@@ -30,6 +30,7 @@ pub const TASK_KEYS: &[&str] = &[
     "percentage",
     "consumption",
     "group-by",
+    "compression",
     "on-error",
     "dead-letters",
 ];
@@ -442,6 +443,7 @@ mod tests {
         registry.function("f", &["column"], |_| Ok(Box::new(function::Pass)));
         let complain = |entry| registry.complain(Kind::Function, &terms(entry));
         assert_eq!(complain(json!({"fn": "f", "column": "a", "batch-size": 3})), None);
+        assert_eq!(complain(json!({"fn": "f", "compression": "lz4"})), None);
         let why = complain(json!({"fn": "f", "colum": "a"})).unwrap();
         assert_eq!(why, "f has no key colum; did you mean column?");
     }

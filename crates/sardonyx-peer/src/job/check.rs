@@ -7,6 +7,7 @@ use sardonyx_core::{
     replica::job::{TASKS_MAX, TaskScheduler},
     wire,
 };
+use sardonyx_task::registry::TASK_KEYS;
 use serde_json::{Map, Value};
 
 use super::{Complaint, Kind, Names, duration, graph::Graph};
@@ -19,25 +20,6 @@ const JOB_KEYS: &[&str] = &[
     "percentage",
     "partial-coverage-protection",
     "flow",
-];
-
-const TASK_KEYS: &[&str] = &[
-    "type",
-    "fn",
-    "plugin",
-    "params",
-    "batch-size",
-    "batch-timeout",
-    "max-peers",
-    "min-peers",
-    "percentage",
-    "consumption",
-    "group-by",
-    "partitions",
-    "trigger",
-    "compression",
-    "on-error",
-    "dead-letters",
 ];
 
 /// The tasks of `job` in topological order, or everything that is wrong with it.
