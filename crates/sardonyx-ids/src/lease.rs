@@ -43,6 +43,9 @@ pub struct Terms {
     /// Our clock may be ahead of those of the other holders by so much; beyond it nothing is
     /// written.
     pub ahead_max: Millis,
+    /// With nobody there, a clock that is ahead of the last mark by so much is doubted: others may have
+    /// lost their leases all at once, so it waits for them, as long as their marks may reach.
+    pub doubt_min: Millis,
     /// How long to wait before looking for a free number again, about.
     pub retry: Millis,
     /// How long before the end of its times a layout is refused.
@@ -57,6 +60,7 @@ impl Default for Terms {
             window: 15_000,
             period: 3_000,
             ahead_max: 10_000,
+            doubt_min: 86_400_000,
             retry: 500,
             left_min: crate::layout::YEAR,
             name: String::new(),
@@ -80,6 +84,14 @@ pub enum Problem {
     ClockAhead {
         /// How far.
         by: Millis,
+    },
+    /// Nobody is there, and the last who was stopped without a word, long before what our clock shows.
+    /// If it comes back, it knows better.
+    ClockDoubted {
+        /// How far our clock is ahead of the last mark.
+        by: Millis,
+        /// How long it still waits.
+        wait: Millis,
     },
     /// The cluster has another layout. Start with that one, or in another cluster.
     OtherLayout {
@@ -107,6 +119,7 @@ impl Problem {
             Problem::Joining
             | Problem::AtCapacity { .. }
             | Problem::ClockAhead { .. }
+            | Problem::ClockDoubted { .. }
             | Problem::Store(_) => true,
             Problem::OtherLayout { .. }
             | Problem::OutOfTime { .. }
@@ -128,6 +141,13 @@ impl fmt::Display for Problem {
                 f,
                 "this machine's clock is {} s ahead of the cluster's; set it right",
                 by / 1000
+            ),
+            Problem::ClockDoubted { by, wait } => write!(
+                f,
+                "the last id is from {} days before this machine's clock, and whoever made it did not \
+                 say goodbye; waiting {} s in case it comes back",
+                by / 86_400_000,
+                wait.div_ceil(1000)
             ),
             Problem::OtherLayout { theirs } => write!(
                 f,
@@ -242,6 +262,8 @@ pub struct Lease {
     rest_until: Millis,
     leap: Option<Millis>,
     stop: Option<Millis>,
+    /// The mark that makes us doubt our clock, and since when on the boot clock.
+    doubt: Option<(Millis, Millis)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -288,6 +310,7 @@ impl Lease {
             rest_until: 0,
             leap: None,
             stop: None,
+            doubt: None,
         })
     }
 

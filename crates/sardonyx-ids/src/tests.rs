@@ -3,6 +3,7 @@
 #![allow(clippy::wildcard_enum_match_arm)]
 
 mod conditions;
+mod doubt;
 #[cfg(feature = "loom")]
 mod loom;
 mod model;

@@ -64,6 +64,9 @@ pub struct Fresh {
     /// How far the writer's wall clock was ahead of its steady one.
     #[serde(default)]
     pub offset: i64,
+    /// Whether the last writer gave the number back: it is not somewhere out there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_released: bool,
 }
 
 /// Something stored, and its version.

@@ -213,6 +213,29 @@ impl Lease {
         (by > self.terms.ahead_max).then_some(by)
     }
 
+    /// What speaks against our clock. Those who are there know better; if nobody is, those who may be
+    /// about to come back.
+    fn doubt(&mut self, listing: &Listing, now: Now) -> Option<Problem> {
+        if let Some(by) = self.ahead_by(listing, now.clock) {
+            return Some(Problem::ClockAhead { by });
+        }
+        let last = listing.fresh.values().max_by_key(|fresh| fresh.value.until);
+        let last = last.filter(|fresh| listing.live.is_empty() && !fresh.value.is_released);
+        let mark = last.map_or(now.clock, |fresh| fresh.value.until);
+        let by = now.clock.saturating_sub(mark);
+        if by < self.terms.doubt_min {
+            self.doubt = None;
+            return None;
+        }
+        let since = match self.doubt {
+            Some((of, since)) if of == mark => since,
+            Some(_) | None => now.boot,
+        };
+        self.doubt = Some((mark, since));
+        let wait = (since + self.terms.window).saturating_sub(now.boot);
+        (wait > 0).then_some(Problem::ClockDoubted { by, wait })
+    }
+
     /// Looks for a number.
     fn seek(&mut self, listing: &Listing, now: Now, mut todo: Vec<Action>) -> Vec<Action> {
         if !self.unknown.is_empty() {
@@ -224,8 +247,8 @@ impl Lease {
             todo.push(Action::OpenSession);
             return todo;
         }
-        if let Some(by) = self.ahead_by(listing, now.clock) {
-            todo.extend(self.rest(Problem::ClockAhead { by }, now));
+        if let Some(problem) = self.doubt(listing, now) {
+            todo.extend(self.rest(problem, now));
             return todo;
         }
         let Some(number) = pick(listing, &self.layout, now.clock, now.dice) else {
@@ -253,7 +276,7 @@ impl Lease {
 
     fn fresh(&self, from: Millis, until: Millis, now: Now) -> Fresh {
         let (owner, attempt) = (self.owner.clone(), format!("{:016x}", now.dice));
-        Fresh { until, from, owner, attempt, offset: now.offset }
+        Fresh { until, from, owner, attempt, offset: now.offset, is_released: false }
     }
 
     fn claim(
@@ -365,7 +388,8 @@ impl Lease {
             return todo.push(Action::Close);
         };
         let until = used_until.clamp(term.from, term.until.max(term.from));
-        let txn = write::release(term.hold, &self.fresh(term.from, until, now));
+        let fresh = Fresh { is_released: true, ..self.fresh(term.from, until, now) };
+        let txn = write::release(term.hold, &fresh);
         self.asked = Asked::Release;
         todo.push(Action::Commit { txn, in_session: false });
     }

@@ -18,7 +18,14 @@ fn live() -> Live {
 }
 
 fn fresh(until: u64) -> Fresh {
-    Fresh { until, from: EPOCH, owner: "a".into(), attempt: "1".into(), offset: 0 }
+    Fresh {
+        until,
+        from: EPOCH,
+        owner: "a".into(),
+        attempt: "1".into(),
+        offset: 0,
+        is_released: false,
+    }
 }
 
 fn put(store: &mut FakeStore, key: &str) -> Version {

@@ -67,7 +67,15 @@ struct Model {
 
 fn terms() -> Terms {
     let (window, period, ahead_max) = (2, 1, 1000);
-    Terms { window, period, ahead_max, retry: 1, left_min: 0, name: String::new() }
+    Terms {
+        window,
+        period,
+        ahead_max,
+        doubt_min: u64::MAX,
+        retry: 1,
+        left_min: 0,
+        name: String::new(),
+    }
 }
 
 fn node(owner: u64) -> Node {

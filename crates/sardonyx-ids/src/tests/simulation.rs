@@ -83,7 +83,15 @@ struct Simulation {
 
 fn terms() -> Terms {
     let (window, period) = (1500, 300);
-    Terms { window, period, ahead_max: 10_000_000, retry: 100, left_min: 0, name: String::new() }
+    Terms {
+        window,
+        period,
+        ahead_max: 10_000_000,
+        doubt_min: u64::MAX,
+        retry: 100,
+        left_min: 0,
+        name: String::new(),
+    }
 }
 
 impl Simulation {
