@@ -33,8 +33,8 @@ pub use order::{
     queues_take_turns, what_is_released_keeps_its_place,
 };
 pub use owners::{
-    a_closed_session_gives_back, a_newer_session_ends_the_older, an_old_roster_changes_nothing,
-    partitions_move, who_left_is_fenced,
+    a_closed_session_gives_back, a_late_owner_finds_its_partitions, a_newer_session_ends_the_older,
+    an_old_roster_changes_nothing, partitions_move, who_left_is_fenced,
 };
 pub use workers::everything_moves_exactly_once;
 
@@ -57,7 +57,8 @@ macro_rules! suite {
                 commits [a_commit_is_all_or_nothing what_is_refused_leaves_no_trace
                     commits_keep_their_order segments_arrive_as_they_were]
                 owners [who_left_is_fenced an_old_roster_changes_nothing partitions_move
-                    a_newer_session_ends_the_older a_closed_session_gives_back]
+                    a_late_owner_finds_its_partitions a_newer_session_ends_the_older
+                    a_closed_session_gives_back]
                 order [depth_counts_what_is_in_flight what_is_released_keeps_its_place
                     queues_take_turns deliveries_are_counted a_dropped_receive_loses_nothing]
                 keys [keys_are_kept_and_found a_write_once_cell_has_one_winner

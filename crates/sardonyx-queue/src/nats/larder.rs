@@ -1,7 +1,7 @@
 //! Messages that have been fetched and not been taken yet, and taking them.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -41,8 +41,9 @@ struct Shelf {
 /// What this process has fetched for a task, by sender.
 #[derive(Debug, Default)]
 pub(crate) struct Larder {
-    /// For which roster: with another one, other lanes count.
-    roster_at: u64,
+    /// For which roster, and for which sessions of this process: with others, other lanes count, and
+    /// what was passed over must be looked at again.
+    is_for: (u64, Vec<u64>),
     shelves: BTreeMap<String, Shelf>,
     n_rounds: usize,
 }
@@ -78,10 +79,14 @@ impl Desk {
         let queues = self.servers.queues(&self.servers.names.queues(Some(job), Some(task))).await?;
         let mut larder = self.larder.lock().await;
         let roster_at = board.roster.as_ref().map_or(0, |roster| roster.at);
-        if larder.roster_at != roster_at {
-            *larder = Larder { roster_at, ..Larder::default() };
+        // As this board has them: one that began since is not in it, and counts from the next look on.
+        let mut sessions = self.session_ids();
+        sessions.retain(|id| board.sessions.contains_key(id));
+        let is_for = (roster_at, sessions);
+        if larder.is_for != is_for {
+            *larder = Larder { is_for, ..Larder::default() };
         }
-        self.stock(&mut larder, &board, session, &queues, max).await?;
+        self.stock(&mut larder, &board, &queues, max).await?;
         let spots = larder.choose(&board, session, max);
         let is_empty = spots.is_empty();
         let taken = self.change(|board| {
@@ -105,12 +110,13 @@ impl Desk {
         &self,
         larder: &mut Larder,
         board: &Board,
-        session: u64,
         queues: &[(QueueName, Extent)],
         max: usize,
     ) -> Result<(), Refused> {
+        let sessions = larder.is_for.1.clone();
         let mut wanted: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-        for (from, _, sequence) in board.given_back(session).into_iter().take(max) {
+        let given_back = sessions.iter().flat_map(|id| board.given_back(*id).into_iter().take(max));
+        for (from, _, sequence) in given_back.collect::<BTreeSet<_>>() {
             let shelf = larder.shelves.entry(from.clone()).or_default();
             if !shelf.messages.contains_key(&sequence) {
                 wanted.entry(from).or_default().push(sequence);
@@ -135,9 +141,9 @@ impl Desk {
             {
                 let end = extent.last.min(shelf.high + FETCHES_MAX.min(enough as u64));
                 let fetched = self.fetch_all(queue, (shelf.high + 1..=end).collect()).await?;
-                let is_for = |lane| board.is_for(session, lane) || is_for_others(board, lane, self);
+                let is_ours = |lane| sessions.iter().any(|id| board.is_for(*id, lane));
                 let ours = fetched.into_iter().filter(|(sequence, it)| {
-                    is_for(it.lane) && board.is_ready(&(queue.from.clone(), it.lane, *sequence))
+                    is_ours(it.lane) && board.is_ready(&(queue.from.clone(), it.lane, *sequence))
                 });
                 shelf.messages.extend(ours);
                 shelf.high = end;
@@ -165,11 +171,6 @@ impl Desk {
         }
         Ok(all)
     }
-}
-
-/// Whether a lane is another session's of this process: its messages are worth keeping.
-fn is_for_others(board: &Board, lane: Lane, desk: &Desk) -> bool {
-    desk.session_ids().into_iter().any(|id| board.is_for(id, lane))
 }
 
 impl Larder {

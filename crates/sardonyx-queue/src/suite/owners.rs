@@ -103,6 +103,31 @@ pub async fn partitions_move(arena: &Arena) {
     depth_becomes(&queues, &input, 0, 4).await;
 }
 
+/// What lies in partitions of an owner that has not come yet is there when it comes, although
+/// others of its process have looked past it.
+pub async fn a_late_owner_finds_its_partitions(arena: &Arena) {
+    let (here, a, b) = (place("here"), owner("a", 1), owner("b", 1));
+    let input = queue(&here, "up");
+    let queues = arena.open().await;
+    let both = roster(1, &[&a, &b]);
+    let first = queues.session(&here, &a, &both).await.unwrap();
+    let sends = (0..8u16).map(|n| note(&input, Some(n % 4), &n.to_string())).collect();
+    first.commit(sending(sends)).await.unwrap();
+    let ours = receive_n(&first, 4).await;
+    assert!(is_silent(&first).await);
+    let second = queues.session(&here, &b, &both).await.unwrap();
+    let theirs = receive_n(&second, 4).await;
+    let mut partitions: Vec<_> = theirs.iter().filter_map(|it| it.partition).collect();
+    partitions.sort_unstable();
+    assert_eq!(partitions, [1, 1, 3, 3]);
+    // The same owner once more, on the same roster: what it had is there again.
+    drop(second);
+    let again = queues.session(&here, &b, &both).await.unwrap();
+    assert_eq!(receive_n(&again, 4).await.len(), 4);
+    assert_eq!(ours.len(), 4);
+    depth_becomes(&queues, &input, 0, 8).await;
+}
+
 /// What a lost connection left behind does not hold anything up.
 pub async fn a_newer_session_ends_the_older(arena: &Arena) {
     let here = place("here");

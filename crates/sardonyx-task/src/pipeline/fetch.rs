@@ -8,6 +8,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    pin::pin,
     time::Duration,
 };
 
@@ -65,19 +66,22 @@ impl Task {
         self.say_if_drained(session, &mut ends).await?;
         let egress = self.egress();
         loop {
-            let look = ends.look_at.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
-            let deliveries = tokio::select! {
-                biased;
-                deliveries = self.receive(session, &egress, asks) => deliveries?,
-                () = tokio::time::sleep_until(look), if ends.look_at.is_some() => {
-                    self.look_at_sentinels(session, &mut ends).await?;
-                    continue;
-                }
-                () = self.look_again.notified() => {
-                    // Whoever was to seal may be the one that left.
-                    ends.has_said = false;
-                    self.say_if_drained(session, &mut ends).await?;
-                    continue;
+            // One receive goes on over all looks: begun anew each time, it would never come to its end
+            // where answers take longer than the time between looks.
+            let mut receiving = pin!(self.receive(session, &egress, asks));
+            let deliveries = loop {
+                let look = ends.look_at.unwrap_or_else(Instant::now);
+                tokio::select! {
+                    biased;
+                    deliveries = &mut receiving => break deliveries?,
+                    () = tokio::time::sleep_until(look), if ends.look_at.is_some() => {
+                        self.look_at_sentinels(session, &mut ends).await?;
+                    }
+                    () = self.look_again.notified() => {
+                        // Whoever was to seal may be the one that left.
+                        ends.has_said = false;
+                        self.say_if_drained(session, &mut ends).await?;
+                    }
                 }
             };
             let deliveries = self.gather(session, deliveries).await?;
