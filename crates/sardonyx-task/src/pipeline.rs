@@ -21,10 +21,15 @@ mod fetch;
 mod seal;
 mod split;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use async_trait::async_trait;
-use sardonyx_queue::{Owner, Place, QueueName, Queues, Refused, Roster};
+use bytes::Bytes;
+use sardonyx_queue::{Key, Owner, Place, QueueName, Queues, Refused, Roster};
 use tokio::{
     sync::{Notify, Semaphore, mpsc, watch},
     task::JoinHandle,
@@ -105,6 +110,7 @@ impl Engine {
             desk: desk.clone(),
             may_seal,
             look_again: Arc::default(),
+            positions: Arc::default(),
         };
         Running { sealing, desk, running: tokio::spawn(task.run()) }
     }
@@ -170,6 +176,8 @@ pub(crate) struct Task {
     may_seal: watch::Receiver<bool>,
     /// Somebody left: perhaps after the last mark and before it said so.
     look_again: Arc<Notify>,
+    /// How far splits are committed that their readers have not been told of.
+    positions: Arc<Mutex<BTreeMap<Key, Bytes>>>,
 }
 
 impl Task {

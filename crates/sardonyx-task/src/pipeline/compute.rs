@@ -8,7 +8,7 @@ use std::{future::Future, pin::Pin, sync::atomic::Ordering::Relaxed, time::Durat
 
 use arrow::array::RecordBatch;
 use bytes::Bytes;
-use sardonyx_queue::{Receipt, Refused, Segments, Session, Transaction};
+use sardonyx_queue::{Key, Receipt, Refused, Segments, Session, Transaction};
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{End, Never, Task, seal::part_prefix};
@@ -39,6 +39,9 @@ pub(super) enum Item {
 
 type Committing<'a> = Pin<Box<dyn Future<Output = Result<(), Refused>> + Send + 'a>>;
 
+/// A transaction on its way: its outcome, what it counts, and how far splits are then read.
+type OnItsWay<'a> = (Committing<'a>, Counts, Vec<(Key, Bytes)>);
+
 /// The transaction that grows.
 #[derive(Default)]
 struct Pending {
@@ -56,7 +59,7 @@ impl Task {
     ) -> Result<Never, End> {
         let mut worker = self.worker(n_session)?;
         let mut pending = Pending::default();
-        let mut committing: Option<(Committing<'_>, Counts)> = None;
+        let mut committing: Option<OnItsWay<'_>> = None;
         let trigger = self.order.blueprint.terms.duration("trigger").map_err(End::Failed)?;
         let mut fires = trigger.map(|every| Instant::now() + every);
         let gather = if worker.is_grouped() { GATHER } else { Duration::ZERO };
@@ -69,7 +72,9 @@ impl Task {
                 let whole = std::mem::take(&mut pending);
                 let (saved, transaction) = self.save(worker, whole.transaction).await?;
                 worker = saved;
-                committing = Some((Box::pin(session.commit(transaction)), whole.counts));
+                let positions = self.positions_of(&transaction);
+                let commit = Box::pin(session.commit(transaction));
+                committing = Some((commit, whole.counts, positions));
             }
             let forever = Instant::now() + Duration::from_secs(3600);
             tokio::select! {
@@ -77,8 +82,10 @@ impl Task {
                 committed = poll(&mut committing), if committing.is_some() => {
                     committed?;
                     self.saw(Phase::Commit);
-                    let counts = committing.take().map(|(_, counts)| counts);
-                    self.count(&counts.unwrap_or_default());
+                    if let Some((_, counts, positions)) = committing.take() {
+                        self.count(&counts);
+                        self.committed_to(positions);
+                    }
                     worker = self.committed(worker).await?;
                 }
                 () = tokio::time::sleep_until(fires.unwrap_or(forever)), if fires.is_some() => {
@@ -242,9 +249,9 @@ fn put(transaction: &mut Transaction, key: String, value: Option<Bytes>) {
     transaction.puts.push((key, value));
 }
 
-async fn poll(committing: &mut Option<(Committing<'_>, Counts)>) -> Result<(), Refused> {
+async fn poll(committing: &mut Option<OnItsWay<'_>>) -> Result<(), Refused> {
     match committing {
-        Some((commit, _)) => commit.await,
+        Some((commit, ..)) => commit.await,
         None => std::future::pending().await,
     }
 }

@@ -4,10 +4,14 @@
 //! it is read; each batch is committed with the position behind it, under the condition that the
 //! split is still ours. For a source that grows, one more message stands for looking again.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use bytes::{BufMut, Bytes, BytesMut};
-use sardonyx_queue::{Body, Outgoing, QueueName, Receipt, Refused, Session, Transaction};
+use sardonyx_queue::{Body, Key, Outgoing, QueueName, Receipt, Refused, Session, Transaction};
 use tokio::{
     sync::{Notify, Semaphore, mpsc},
     time::Instant,
@@ -19,6 +23,7 @@ use crate::{
     Input,
     input::{Read, Reader, Splits},
     mutant::{self, Mutant},
+    registry::Kind,
     spy::Phase,
 };
 
@@ -28,6 +33,9 @@ pub(super) const BATCH_ROWS: usize = 8192;
 /// What kind of note a message of an input is: the first byte.
 const SPLIT: u8 = 0;
 const LOOK_AGAIN: u8 = 1;
+
+/// With what the keys of positions begin.
+const POSITION: &str = "at/";
 
 /// Where the input left what it wants to remember between looks.
 const MEMORY: &str = "splits/memory";
@@ -188,7 +196,7 @@ impl Task {
             *look = Some(Look { receipt, at: Instant::now() + Duration::from_millis(after) });
             return Ok(());
         }
-        let key = format!("at/{:016x}", xxh3_64(&rest));
+        let key = format!("{POSITION}{:016x}", xxh3_64(&rest));
         let position = session.get(&key).await?;
         let input = Arc::clone(input);
         let opened = self.desk.run(move || input.open(&rest, position.as_deref())).await?;
@@ -204,10 +212,12 @@ impl Task {
         rows_max: usize,
         items: &mpsc::Sender<Item>,
     ) -> Result<Option<Open>, End> {
+        let committed = self.positions().remove(&split.key);
         let (reader, read) = self
             .desk
             .run(move || {
-                let read = split.reader.read(rows_max);
+                let told = committed.map_or(Ok(()), |position| split.reader.committed(&position));
+                let read = told.and_then(|()| split.reader.read(rows_max));
                 (split, read)
             })
             .await?;
@@ -231,6 +241,24 @@ impl Task {
         // Only the end of the session closes it.
         let _ = items.send(item).await;
         Ok((!is_over).then_some(split))
+    }
+
+    /// How far a transaction says that splits are read.
+    pub(super) fn positions_of(&self, transaction: &Transaction) -> Vec<(Key, Bytes)> {
+        if self.order.blueprint.kind != Kind::Input {
+            return Vec::new();
+        }
+        let puts = transaction.puts.iter().filter(|(key, _)| key.starts_with(POSITION));
+        puts.filter_map(|(key, value)| Some((key.clone(), value.clone()?))).collect()
+    }
+
+    /// It is committed: readers are told before they read on.
+    pub(super) fn committed_to(&self, positions: Vec<(Key, Bytes)>) {
+        self.positions().extend(positions);
+    }
+
+    fn positions(&self) -> MutexGuard<'_, BTreeMap<Key, Bytes>> {
+        self.positions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn look_again(

@@ -10,6 +10,7 @@ mod mesh;
 mod node;
 mod nodes;
 mod nodes_data;
+mod own_input;
 mod program;
 mod replay;
 mod run;
