@@ -47,11 +47,22 @@ use session::NatsHand;
 use crate::{
     backend::{Backend, Hand},
     limits::{MESSAGE_BYTES_MAX, VALUE_BYTES_MAX},
-    location::{OpenError, Servers as Location},
+    location::{Location as Url, OpenError, Servers as Location},
     message::{Depth, QueueName},
     session::{Owner, Place, Roster},
     transaction::{Key, Refused},
 };
+
+/// A connection to the servers of `nats://HOST:PORT,…/NAME`, and the name: for inputs and outputs, which
+/// write their servers and secrets as queues do.
+pub async fn nats_client(url: &str) -> Result<(async_nats::Client, String), OpenError> {
+    match Url::parse(url)? {
+        Url::Nats(location) => Ok((servers::client(&location).await?, location.name)),
+        Url::Memory | Url::Embedded(_) | Url::Remote(_) => {
+            Err(OpenError::NotConfigured("this is no NATS: write nats://HOST:4222/STREAM".into()))
+        }
+    }
+}
 
 /// Connects, and makes what is not there yet.
 pub(crate) async fn connect(location: &Location) -> Result<Nats, OpenError> {

@@ -8,6 +8,7 @@ mod channel;
 mod file;
 mod generate;
 pub mod memory;
+mod nats;
 pub mod null;
 mod stdin;
 mod stdout;
@@ -48,6 +49,7 @@ pub const INPUTS: &[(&str, &[&str], MakeInput)] = &[
     ("file", file::INPUT_KEYS, file::input),
     ("generate", generate::KEYS, generate::input),
     ("memory", memory::INPUT_KEYS, memory::input),
+    ("nats", nats::input::KEYS, nats::input::input),
     ("stdin", stdin::KEYS, stdin::input),
 ];
 
@@ -55,6 +57,7 @@ pub const INPUTS: &[(&str, &[&str], MakeInput)] = &[
 pub const OUTPUTS: &[(&str, &[&str], MakeOutput)] = &[
     ("file", file::OUTPUT_KEYS, file::output),
     ("memory", memory::OUTPUT_KEYS, memory::output),
+    ("nats", nats::output::KEYS, nats::output::output),
     ("null", null::KEYS, null::output),
     ("stdout", stdout::KEYS, stdout::output),
 ];
@@ -148,8 +151,8 @@ mod tests {
 
     #[test]
     fn every_plugin_is_found_by_its_name() {
-        assert_eq!(names(Kind::Input), ["file", "generate", "memory", "stdin"]);
-        assert_eq!(names(Kind::Output), ["file", "memory", "null", "stdout"]);
+        assert_eq!(names(Kind::Input), ["file", "generate", "memory", "nats", "stdin"]);
+        assert_eq!(names(Kind::Output), ["file", "memory", "nats", "null", "stdout"]);
         assert!(keys_of(Kind::Input, "file").contains(&"follow"));
         assert!(keys_of(Kind::Output, "file").contains(&"roll"));
         assert!(input("nowhere", &Terms::default()).is_none());

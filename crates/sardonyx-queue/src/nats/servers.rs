@@ -116,24 +116,31 @@ struct State {
     subjects: std::collections::BTreeMap<String, u64>,
 }
 
+/// Connects, with what the location says about users.
+pub(super) async fn client(location: &Location) -> Result<async_nats::Client, OpenError> {
+    let mut options = async_nats::ConnectOptions::new()
+        .name("sardonyx")
+        .request_timeout(Some(Duration::from_secs(10)))
+        .connection_timeout(Duration::from_secs(5));
+    if let Some((user, password)) = &location.user {
+        options = options.user_and_password(user.clone(), password.clone());
+    }
+    if let Some(token) = &location.token {
+        options = options.token(token.clone());
+    }
+    let hosts: Vec<_> = location.hosts.iter().map(|host| format!("nats://{host}")).collect();
+    options.connect(hosts).await.map_err(|why| unreachable(location, &why))
+}
+
+fn unreachable(location: &Location, why: &dyn std::fmt::Display) -> OpenError {
+    let hosts = location.hosts.join(", ");
+    OpenError::Unavailable(format!("{hosts}: {why}; does NATS run there, with JetStream?"))
+}
+
 impl Servers {
     pub(crate) async fn connect(location: &Location) -> Result<Servers, OpenError> {
-        let mut options = async_nats::ConnectOptions::new()
-            .name("sardonyx")
-            .request_timeout(Some(Duration::from_secs(10)))
-            .connection_timeout(Duration::from_secs(5));
-        if let Some((user, password)) = &location.user {
-            options = options.user_and_password(user.clone(), password.clone());
-        }
-        if let Some(token) = &location.token {
-            options = options.token(token.clone());
-        }
-        let hosts: Vec<_> = location.hosts.iter().map(|host| format!("nats://{host}")).collect();
-        let unreachable = |why: &dyn std::fmt::Display| {
-            let hosts = location.hosts.join(", ");
-            OpenError::Unavailable(format!("{hosts}: {why}; does NATS run there, with JetStream?"))
-        };
-        let client = options.connect(hosts).await.map_err(|why| unreachable(&why))?;
+        let client = client(location).await?;
+        let unreachable = |why: &dyn std::fmt::Display| unreachable(location, why);
         let mut context = jetstream::new(client.clone());
         context.set_timeout(Duration::from_secs(10));
         let n_replicas = location.n_replicas.unwrap_or(match location.hosts.len() {
