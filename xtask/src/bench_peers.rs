@@ -30,42 +30,45 @@ pub(crate) fn run(runs: u64) -> Result<(), String> {
     fs::create_dir_all(&data).map_err(|why| why.to_string())?;
     call(Command::new("cargo").current_dir(&root).args(["build", "--release", "-p", "sardonyx"]))?;
     let ours = target(&root).join("release/sardonyx");
+    // Installed before anything is measured: what can go wrong does so at once.
+    let timely = said(timely(&root, &home), "timely");
+    let flink = said(flink(&root, &home), "Flink");
+    let duckdb = said(duckdb(&home), "DuckDB");
+    let words = data.join("words-1000000.txt");
     let mut all = sardonyx(&ours, &data, runs)?;
-    match timely(&root, &home) {
-        Ok(program) => {
-            let words = data.join("words-1000000.txt");
-            for _ in 0..runs {
-                all.push(time(
-                    "map",
-                    "timely",
-                    1e7,
-                    Command::new(&program).args(["map", "10000000"]),
-                )?);
-                all.push(time(
-                    "words",
-                    "timely",
-                    1e7,
-                    Command::new(&program).arg("words").arg(&words),
-                )?);
-            }
+    for _ in 0..runs {
+        if let Some(program) = &timely {
+            let map = time("map", "timely", 1e7, Command::new(program).args(["map", "10000000"]));
+            all.push(map?);
+            let count =
+                time("words", "timely", 1e7, Command::new(program).arg("words").arg(&words));
+            all.push(count?);
         }
-        Err(why) => eprintln!("timely is left out: {why}"),
-    }
-    match duckdb(&home) {
-        Ok(python) => {
-            let script = root.join("bench/ndjson_duckdb.py");
-            for _ in 0..runs {
-                let mut command = Command::new(&python);
-                command
-                    .arg(&script)
-                    .arg(data.join("logs-10000000.ndjson"))
-                    .arg(home.join("duckdb.csv"));
-                all.push(time("ndjson", "duckdb", 1e7, &mut command)?);
-            }
+        if let Some(classes) = &flink {
+            all.push(time("words", "flink", 1e7, java(classes).arg("Words").arg(&words))?);
         }
-        Err(why) => eprintln!("DuckDB is left out: {why}"),
+        if let Some(python) = &duckdb {
+            let mut command = Command::new(python);
+            command.arg(root.join("bench/ndjson_duckdb.py"));
+            command.arg(data.join("logs-10000000.ndjson")).arg(home.join("duckdb.csv"));
+            all.push(time("ndjson", "duckdb", 1e7, &mut command)?);
+        }
     }
-    show(&all).map_err(|why| why.to_string())
+    show(&all).map_err(|why| why.to_string())?;
+    late(&ours, timely.as_deref())
+}
+
+/// What could be installed; what could not is left out, and that is said.
+fn said<T>(installed: Result<T, String>, name: &str) -> Option<T> {
+    installed.map_err(|why| eprintln!("{name} is left out: {why}")).ok()
+}
+
+/// How late the rows of a stream are.
+fn late(ours: &Path, timely: Option<&Path>) -> Result<(), String> {
+    call(Command::new(ours).args(["bench", "stream"]))?;
+    let Some(timely) = timely else { return Ok(()) };
+    eprintln!("the same rows on timely, in microseconds:");
+    call(Command::new(timely).args(["late", "50000", "10"]))
 }
 
 /// Where cargo puts what it builds.
@@ -102,6 +105,41 @@ fn timely(root: &Path, home: &Path) -> Result<PathBuf, String> {
     cargo.args(["build", "--release", "--manifest-path"]).arg(manifest);
     call(cargo.arg("--target-dir").arg(&into))?;
     Ok(into.join("release/bench-timely"))
+}
+
+/// Flink's libraries and our job for it: where classes are to be found.
+fn flink(root: &Path, home: &Path) -> Result<String, String> {
+    let venv = home.join("flink");
+    if !venv.join("classes").exists() {
+        call(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+        let mut pip = Command::new(venv.join("bin/pip"));
+        call(pip.args(["install", "-q", "--no-deps", "apache-flink-libraries==2.3.0"]))?;
+    }
+    let python = Command::new(venv.join("bin/python"))
+        .args(["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])
+        .output()
+        .map_err(|why| why.to_string())?;
+    let site = String::from_utf8_lossy(&python.stdout).trim().to_owned();
+    let libraries = format!("{site}/pyflink/lib/*");
+    let classes = venv.join("classes");
+    let mut javac = Command::new("javac");
+    javac.arg("-d").arg(&classes).args(["-cp", &libraries]);
+    call(javac.arg(root.join("bench/flink/Words.java")))?;
+    Ok(format!("{}:{libraries}", classes.display()))
+}
+
+/// Flink looks into classes of Java that newer versions close.
+fn java(classes: &str) -> Command {
+    let mut java = Command::new("java");
+    for package in ["java.lang", "java.util", "java.time", "java.nio", "java.net"] {
+        java.arg("--add-opens").arg(format!("{package}=ALL-UNNAMED").replacen(
+            "java",
+            "java.base/java",
+            1,
+        ));
+    }
+    java.args(["-Xmx4g", "-cp", classes]);
+    java
 }
 
 fn duckdb(home: &Path) -> Result<PathBuf, String> {

@@ -1,7 +1,13 @@
-//! `bench-timely map N` and `bench-timely words FILE`: what Sardonyx' jobs of these names do, on timely
-//! dataflow with one worker. Prints what it counted, so that a fast wrong answer is noticed.
+//! `bench-timely map N`, `bench-timely words FILE` and `bench-timely late RATE SECONDS`: what Sardonyx' jobs of
+//! these names do, on timely dataflow with one worker. Prints what it counted, so that a fast wrong answer is
+//! noticed.
 
-use std::{cell::RefCell, collections::HashMap, rc::Rc};
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    rc::Rc,
+    time::{Duration, Instant},
+};
 
 use timely::{
     dataflow::{
@@ -24,8 +30,12 @@ fn main() {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["map", n] => map(n.parse().expect("a number of rows")),
         ["words", file] => words(&std::fs::read_to_string(file).expect("a file of lines")),
+        ["late", rate, seconds] => late(
+            rate.parse().expect("rows per second"),
+            seconds.parse().expect("a number of seconds"),
+        ),
         _ => {
-            eprintln!("bench-timely map N | words FILE");
+            eprintln!("bench-timely map N | words FILE | late RATE SECONDS");
             std::process::exit(2);
         }
     }
@@ -104,4 +114,47 @@ fn words(text: &str) {
         (counts.values().sum::<u64>(), counts.len())
     });
     println!("{{\"rows\": {total}, \"distinct\": {distinct}}}");
+}
+
+/// Rows that are due at a rate, through a map; by how much each was late, in microseconds. The first two
+/// seconds do not count. The worker sleeps as our input does, a millisecond at a time.
+fn late(rate: u64, seconds: u64) {
+    let n_rows = rate * (seconds + 2);
+    let mut late = timely::execute_directly(move |worker| {
+        let begun = Instant::now();
+        let seen = Rc::new(RefCell::new(Vec::<u64>::new()));
+        let kept = Rc::clone(&seen);
+        let mut input = InputHandle::new();
+        worker.dataflow::<u64, _, _>(|scope| {
+            let next = |(n, due): (u64, u64)| (n + 1, due);
+            input.to_stream(scope).map(next).sink(Pipeline, "late", move |(input, _)| {
+                input.for_each_time(|_, batches| {
+                    let now = begun.elapsed().as_micros() as u64;
+                    for (_, due) in batches.flat_map(|batch| batch.drain(..)) {
+                        if due >= 2_000_000 {
+                            kept.borrow_mut().push(now.saturating_sub(due));
+                        }
+                    }
+                });
+            });
+        });
+        let mut n_sent = 0;
+        while n_sent < n_rows {
+            let now = begun.elapsed().as_micros() as u64;
+            let n_due = (now * rate / 1_000_000 + 1).min(n_rows);
+            for n in n_sent..n_due {
+                input.send((n, n * 1_000_000 / rate));
+            }
+            n_sent = n_due;
+            input.advance_to(now + 1);
+            worker.step();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        input.close();
+        while worker.step() {}
+        seen.take()
+    });
+    late.sort_unstable();
+    let at = |quantile: f64| late[(late.len() as f64 * quantile) as usize];
+    println!("{{\"rows\": {}, \"p50\": {}, \"p99\": {}}}", late.len(), at(0.5), at(0.99));
 }

@@ -15,6 +15,7 @@ mod bench_replica;
 mod bench_schedule;
 mod bench_store;
 mod bench_store_limits;
+mod bench_stream;
 mod check;
 mod cluster;
 mod completions;

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     Failure, bench_ids, bench_job, bench_mesh, bench_node, bench_replica, bench_schedule,
-    bench_store,
+    bench_store, bench_stream,
 };
 
 /// Measure this build on this machine.
@@ -37,6 +37,8 @@ enum What {
     Mesh(bench_mesh::BenchMesh),
     /// How fast a store is, beside its server or its disk without us.
     Store(bench_store::BenchStore),
+    /// How late the rows of a stream are, and what a stream costs that stands still.
+    Stream(bench_stream::BenchStream),
 }
 
 impl Bench {
@@ -52,6 +54,7 @@ impl Bench {
             What::Node(it) => it.run(self.json),
             What::Mesh(it) => it.run(self.json),
             What::Store(it) => it.run(self.json),
+            What::Stream(it) => it.run(self.json),
         }
     }
 }

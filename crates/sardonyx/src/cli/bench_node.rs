@@ -46,7 +46,7 @@ struct Row {
 }
 
 /// A process of ours; killed when dropped.
-struct Process(Child);
+pub(super) struct Process(pub(super) Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
@@ -80,7 +80,7 @@ impl Process {
     }
 
     /// Processor time used so far.
-    fn cpu(&self) -> Result<Duration, Failure> {
+    pub(super) fn cpu(&self) -> Result<Duration, Failure> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id()))?;
         // The name in parentheses may have spaces; what follows has none.
         let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
