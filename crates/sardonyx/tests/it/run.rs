@@ -313,15 +313,12 @@ fn killed_at_every_phase_it_goes_on_and_nothing_is_lost_or_doubled() {
     kill(number("KILLS", KILLS), |_| "embedded:queues".into());
 }
 
-/// The same with the messages on a real NATS, which goes on; only with `NATS_KILLS`, since now and then
-/// a job does not come to its end there (docs/verification.md).
+/// How many with the messages on a real NATS, which goes on; the variable `NATS_KILLS` asks for more.
+const NATS_KILLS: usize = 8;
+
 #[test]
 fn killed_at_every_phase_with_its_messages_on_nats() {
-    let n_kills = number("NATS_KILLS", 0);
-    if n_kills == 0 {
-        println!("not asked for: set NATS_KILLS to a number of kills");
-        return;
-    }
+    let n_kills = number("NATS_KILLS", NATS_KILLS);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let servers = runtime.block_on(NatsServers::start(1));
     kill(n_kills, |job| servers.url(&format!("job{job}")));
