@@ -39,10 +39,12 @@ mod run;
 mod run_spy;
 mod start;
 mod start_events;
+mod start_http;
 mod start_number;
 mod start_queues;
 mod store;
 mod submit;
+mod token;
 
 use std::process::ExitCode;
 
@@ -74,6 +76,7 @@ enum Subcommands {
     Store(store::Store),
     Ids(ids::Ids),
     Mesh(mesh::Mesh),
+    Token(token::Token),
     Bench(bench::Bench),
     Completions(completions::Completions),
 }
@@ -96,6 +99,7 @@ pub(crate) fn run() -> ExitCode {
         Subcommands::Store(it) => it.run(),
         Subcommands::Ids(it) => it.run(),
         Subcommands::Mesh(it) => it.run(),
+        Subcommands::Token(it) => it.run(),
         Subcommands::Bench(it) => it.run(),
         Subcommands::Completions(it) => it.run(),
     };
