@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand, one way to fail.
 
 mod bench;
+mod bench_http;
 mod bench_ids;
 mod bench_ids_service;
 mod bench_job;
@@ -18,6 +19,7 @@ mod bench_store_limits;
 mod check;
 mod cluster;
 mod completions;
+mod dashboard;
 mod diff;
 mod failure;
 mod gc;
@@ -76,6 +78,7 @@ enum Subcommands {
     Store(store::Store),
     Ids(ids::Ids),
     Mesh(mesh::Mesh),
+    Dashboard(dashboard::Dashboard),
     Token(token::Token),
     Bench(bench::Bench),
     Completions(completions::Completions),
@@ -99,6 +102,7 @@ pub(crate) fn run() -> ExitCode {
         Subcommands::Store(it) => it.run(),
         Subcommands::Ids(it) => it.run(),
         Subcommands::Mesh(it) => it.run(),
+        Subcommands::Dashboard(it) => it.run(),
         Subcommands::Token(it) => it.run(),
         Subcommands::Bench(it) => it.run(),
         Subcommands::Completions(it) => it.run(),

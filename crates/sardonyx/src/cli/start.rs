@@ -252,7 +252,7 @@ impl Start {
 }
 
 /// Who this is, for people.
-fn label() -> String {
+pub(super) fn label() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{} pid {}", host.trim(), std::process::id()).trim_start().to_owned()
 }

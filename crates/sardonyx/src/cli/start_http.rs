@@ -8,6 +8,9 @@ use tokio::net::TcpListener;
 
 use super::Failure;
 
+/// Where a dashboard is if nobody says otherwise.
+const USUAL_PORT: u16 = 7400;
+
 /// Where and how to serve HTTP.
 #[derive(Args)]
 #[command(next_help_heading = "HTTP")]
@@ -42,7 +45,23 @@ pub(super) struct Http {
 impl Http {
     /// Serves, if it was asked for.
     pub(super) async fn serve(&self, about: http::About) -> Result<Option<Server>, Failure> {
-        let Some(address) = self.address else { return Ok(None) };
+        match self.address {
+            Some(address) => self.serve_at(about, address).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The address that was given, or the usual one.
+    pub(super) fn address_or_usual(&self) -> SocketAddr {
+        self.address.unwrap_or(SocketAddr::from(([127, 0, 0, 1], USUAL_PORT)))
+    }
+
+    /// Serves there.
+    pub(super) async fn serve_at(
+        &self,
+        about: http::About,
+        address: SocketAddr,
+    ) -> Result<Server, Failure> {
         let tls = match (&self.certificate, &self.key) {
             (Some(certificate), Some(key)) => Some(Tls::read(certificate, key)),
             _ => None,
@@ -56,6 +75,6 @@ impl Http {
         terms.check(address).map_err(Failure::input)?;
         let listener = TcpListener::bind(address).await;
         let listener = listener.map_err(|why| Failure::world(format!("{address}: {why}")))?;
-        http::serve(listener, about, terms).map(Some).map_err(Failure::world)
+        http::serve(listener, about, terms).map_err(Failure::world)
     }
 }
