@@ -6,6 +6,7 @@
 mod chrome;
 mod clients;
 mod dashboard;
+mod guide_http;
 mod jobs;
 mod many;
 mod mesh;

@@ -48,11 +48,13 @@ export function several(n, one, many) {
   return `${n} ${n === 1 ? one : many}`;
 }
 
-/** The colour of a job: the same wherever it is shown. */
+const COLOURS = 8;
+const coloured = new Map();
+
+/** The colour of a job: the same wherever it is shown, and another for each of the first few. */
 export function colour(job) {
-  let hash = 7;
-  for (const letter of job) hash = (hash * 31 + letter.codePointAt(0)) >>> 0;
-  return `c${hash % 8}`;
+  if (!coloured.has(job)) coloured.set(job, coloured.size % COLOURS);
+  return `c${coloured.get(job)}`;
 }
 
 /** Runs `work` at most once in so many milliseconds, and always once more after the last call. */

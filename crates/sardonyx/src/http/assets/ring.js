@@ -3,7 +3,7 @@
 
 import { colour, h, s, several, show } from "/assets/dom.js";
 
-const SIZE = 480, CENTRE = SIZE / 2, RADIUS = 186;
+const SIZE = 480, CENTRE = SIZE / 2, RADIUS = 200;
 const DOTS_MAX = 96, TICKS_MAX = 1440, GHOST_MS = 2600;
 
 /** The peers as the ring leads through them. */
@@ -59,13 +59,15 @@ export class Ring {
   draw(replica, isLive) {
     const { found, rest } = order(replica);
     const all = [...found, ...rest];
+    // In the order of submission, whoever looks first.
+    for (const job of replica.jobs ?? []) colour(job.id);
     const runs = work(replica);
     const arrived = (peer) => isLive && this.known !== null && !this.known.has(peer);
     const places = new Map(all.map((peer, index) => [peer, (index / all.length) * 2 * Math.PI]));
     if (isLive && this.known !== null) this.haunt(places);
     show(this.peers, all.length <= DOTS_MAX ? this.dots(all, places, runs, arrived) : this.ticks(all, runs));
     show(this.outside, joiners(replica).slice(0, DOTS_MAX).map(({ anchor, joiner }) => {
-      const [x, y] = at((places.get(anchor) ?? 0) + 0.03, RADIUS + 26);
+      const [x, y] = at((places.get(anchor) ?? 0) + 0.03, RADIUS + 25);
       return s("circle", { class: "joiner", cx: x, cy: y, r: 7, "data-joiner": joiner }, s("title", {}, `${joiner} is joining`));
     }));
     this.places = places;
