@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the servers that tests start, from Debian's packages: etcd and ZooKeeper for the store's,
-# NATS for the queues'. With an argument (store or nats) only those. Does nothing when all is there.
+# NATS for the queues', Chromium for the dashboard's. With an argument (store, nats or browser) only
+# those. Does nothing when all is there.
 set -eu
 
 missing=""
@@ -13,6 +14,9 @@ if [ "${1:-store}" = store ]; then
 fi
 if [ "${1:-nats}" = nats ]; then
     command -v nats-server >/dev/null || missing="$missing nats-server"
+fi
+if [ "${1:-browser}" = browser ]; then
+    command -v chromium >/dev/null || missing="$missing chromium"
 fi
 [ -n "$missing" ] || exit 0
 

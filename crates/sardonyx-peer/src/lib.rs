@@ -33,4 +33,4 @@ pub use driver::{
 pub use log_size::LogSize;
 pub use node::{BULK_MIN, Effect, Input, Node, Output};
 pub use tasks::{DataTasks, Reports, Task, Tasks, WaitTasks, Work};
-pub use trim::{JOB_PIECE_BYTES_MAX, TRIM_STEPS, TrimStep, is_over, trim_steps};
+pub use trim::{JOB_PIECE_BYTES_MAX, TRIM_STEPS, TrimStep, is_over, job_text, trim_steps};

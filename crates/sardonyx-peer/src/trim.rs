@@ -106,7 +106,7 @@ fn job_of(key: &str) -> Option<JobId> {
 }
 
 /// A job that was put aside; `None` when it is over, or the store does not answer.
-pub(crate) async fn job_text(store: &Store, job: &JobId) -> Option<JobText> {
+pub async fn job_text(store: &Store, job: &JobId) -> Option<JobText> {
     let pieces = store.items(&prefix_of(job)).await.ok()?;
     let bytes: Vec<u8> = pieces.iter().flat_map(|piece| piece.value.iter().copied()).collect();
     let text = String::from_utf8(bytes).ok().filter(|text| !text.is_empty())?;

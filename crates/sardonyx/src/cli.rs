@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand, one way to fail.
 
 mod bench;
+mod bench_http;
 mod bench_ids;
 mod bench_ids_service;
 mod bench_job;
@@ -19,6 +20,7 @@ mod bench_stream;
 mod check;
 mod cluster;
 mod completions;
+mod dashboard;
 mod diff;
 mod failure;
 mod gc;
@@ -40,10 +42,12 @@ mod run;
 mod run_spy;
 mod start;
 mod start_events;
+mod start_http;
 mod start_number;
 mod start_queues;
 mod store;
 mod submit;
+mod token;
 
 use std::process::ExitCode;
 
@@ -75,6 +79,8 @@ enum Subcommands {
     Store(store::Store),
     Ids(ids::Ids),
     Mesh(mesh::Mesh),
+    Dashboard(dashboard::Dashboard),
+    Token(token::Token),
     Bench(bench::Bench),
     Completions(completions::Completions),
 }
@@ -97,6 +103,8 @@ pub(crate) fn run() -> ExitCode {
         Subcommands::Store(it) => it.run(),
         Subcommands::Ids(it) => it.run(),
         Subcommands::Mesh(it) => it.run(),
+        Subcommands::Dashboard(it) => it.run(),
+        Subcommands::Token(it) => it.run(),
         Subcommands::Bench(it) => it.run(),
         Subcommands::Completions(it) => it.run(),
     };

@@ -15,6 +15,8 @@ use sardonyx_task::{
 };
 use tokio::sync::{Mutex, watch};
 
+use crate::http;
+
 /// How long peers live without a sign of life. Short, since nothing can come between them and the
 /// store: only a process that died leaves peers behind, and the next one waits this long for them.
 const SESSION: Duration = Duration::from_secs(2);
@@ -126,6 +128,25 @@ impl Embedded {
     /// What the node knows, as it changes.
     pub fn view(&self) -> watch::Receiver<View> {
         self.driver.view()
+    }
+
+    /// Serves the HTTP API and the dashboard of this cluster. Stop the server before the cluster: it
+    /// holds the store open.
+    pub fn serve_http(
+        &self,
+        listener: tokio::net::TcpListener,
+        terms: http::Terms,
+    ) -> Result<http::Server, String> {
+        let about = http::About {
+            store: self.store.clone(),
+            cluster: "embedded".into(),
+            label: format!("pid {}", std::process::id()),
+            registry: (*self.engine.registry).clone(),
+            meters: self.engine.meters.clone(),
+            queues: Some(self.engine.queues.clone()),
+            mesh: None,
+        };
+        http::serve(listener, about, terms)
     }
 
     /// Stops the tasks, leaves the ring, closes the store.

@@ -16,7 +16,11 @@
 //! # }
 //! ```
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
 mod embedded;
+pub mod http;
+pub mod shown;
 
 pub use embedded::{Embedded, Ended, Options};
 pub use sardonyx_core::replica::job::JobOutcome;

@@ -15,7 +15,7 @@ impl Replica {
     }
 
     /// Why each job waits that does, found in one go: a list of all jobs asks for all of them.
-    pub(crate) fn all_waiting(&self) -> BTreeMap<JobId, String> {
+    pub fn all_waiting(&self) -> BTreeMap<JobId, String> {
         let is_waiting = |job: &Job| job.is_live() && job.n_peers() == 0;
         if !self.jobs.values().any(is_waiting) {
             return BTreeMap::new();

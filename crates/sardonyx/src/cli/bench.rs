@@ -6,8 +6,8 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use super::{
-    Failure, bench_ids, bench_job, bench_mesh, bench_node, bench_replica, bench_schedule,
-    bench_store, bench_stream,
+    Failure, bench_http, bench_ids, bench_job, bench_mesh, bench_node, bench_replica,
+    bench_schedule, bench_store, bench_stream,
 };
 
 /// Measure this build on this machine.
@@ -35,6 +35,8 @@ enum What {
     Node(bench_node::BenchNode),
     /// How soon the mesh notices, elects and merges, and how fast its events are.
     Mesh(bench_mesh::BenchMesh),
+    /// How soon a dashboard shows a large cluster, and any past of it.
+    Http(bench_http::BenchHttp),
     /// How fast a store is, beside its server or its disk without us.
     Store(bench_store::BenchStore),
     /// How late the rows of a stream are, and what a stream costs that stands still.
@@ -53,6 +55,7 @@ impl Bench {
             What::Job(it) => it.run(self.json),
             What::Node(it) => it.run(self.json),
             What::Mesh(it) => it.run(self.json),
+            What::Http(it) => it.run(self.json),
             What::Store(it) => it.run(self.json),
             What::Stream(it) => it.run(self.json),
         }

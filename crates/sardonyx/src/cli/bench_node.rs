@@ -57,14 +57,17 @@ impl Drop for Process {
 }
 
 impl Process {
-    fn start(args: &[&str]) -> Result<Process, Failure> {
+    pub(super) fn start(args: &[&str]) -> Result<Process, Failure> {
         let program = std::env::current_exe()?;
         let child = Command::new(program).args(args).stdout(Stdio::piped()).spawn()?;
         Ok(Process(child))
     }
 
     /// Reads lines until one is as wanted.
-    fn until<T>(&mut self, mut wanted: impl FnMut(&str) -> Option<T>) -> Result<T, Failure> {
+    pub(super) fn until<T>(
+        &mut self,
+        mut wanted: impl FnMut(&str) -> Option<T>,
+    ) -> Result<T, Failure> {
         let stdout = self.0.stdout.as_mut().ok_or_else(|| Failure::world("no output"))?;
         let mut lines = BufReader::new(stdout);
         let begun = Instant::now();
@@ -92,7 +95,7 @@ impl Process {
     }
 
     /// A number from /proc/PID/status.
-    fn status(&self, key: &str) -> Result<u64, Failure> {
+    pub(super) fn status(&self, key: &str) -> Result<u64, Failure> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
         let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());

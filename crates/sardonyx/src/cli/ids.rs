@@ -185,25 +185,15 @@ async fn workers(at: At, json: bool) -> Result<(), Failure> {
             "number", "mark - now", "offset", "state"
         )?;
     }
-    for it in overview.numbers {
-        let left = it.until.map(|until| until as i64 - now as i64);
-        let state = match (it.is_retired, &it.holder) {
-            (true, _) => "retired",
-            (false, Some(_)) => "held",
-            (false, None) => "free",
-        };
-        let owner = it.holder.as_ref().map_or("", |(name, _)| name);
+    for it in overview.numbers.into_iter().map(|it| sardonyx::shown::worker(it, now)) {
         if json {
-            let line = serde_json::json!({
-                "number": it.number, "state": state, "owner": it.holder.as_ref().map(|it| &it.0),
-                "since": it.holder.as_ref().map(|it| it.1), "mark": it.until,
-                "mark-minus-now-ms": left, "clock-offset-ms": it.offset,
-            });
+            let line = serde_json::to_string(&it).map_err(Failure::world)?;
             writeln!(out, "{line}")?;
         } else {
-            let left = left.map_or(String::new(), |left| format!("{left} ms"));
-            let offset = format!("{} ms", it.offset);
-            writeln!(out, "{:>6}  {left:>12}  {offset:>9}  {state:<8}  {owner}", it.number)?;
+            let left = it.mark_minus_now_ms.map_or(String::new(), |left| format!("{left} ms"));
+            let offset = format!("{} ms", it.clock_offset_ms);
+            let (number, state, owner) = (it.number, it.state, it.owner.unwrap_or_default());
+            writeln!(out, "{number:>6}  {left:>12}  {offset:>9}  {state:<8}  {owner}")?;
         }
     }
     Ok(())

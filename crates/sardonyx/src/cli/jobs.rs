@@ -3,11 +3,8 @@
 use std::io::{self, Write};
 
 use clap::Args;
-use sardonyx_core::{
-    JobId, Replica,
-    replica::job::{Job, JobState},
-    wire,
-};
+use sardonyx::shown::{self, TaskState};
+use sardonyx_core::{JobId, Replica, replica::job::Job, wire};
 use sardonyx_peer::Client;
 use serde_json::Value;
 
@@ -60,7 +57,7 @@ fn all(replica: &Replica) -> Result<(), Failure> {
     for job in replica.jobs() {
         let (done, tasks) = (job.completions().count(), job.terms().tasks.len());
         let id = job.id();
-        let state = name(job.state());
+        let state = shown::job_state(job.state());
         write!(out, "{id}  {state}  {done} of {tasks} tasks done, {} peers", job.n_peers())?;
         match replica.waiting(job) {
             Some(why) => writeln!(out, "; {why}")?,
@@ -98,29 +95,17 @@ fn one(replica: &Replica, id: &str, json: bool) -> Result<(), Failure> {
 }
 
 fn tasks(out: &mut impl Write, replica: &Replica, job: &Job) -> Result<(), Failure> {
-    writeln!(out, "{}  {}", job.id(), name(job.state()))?;
+    writeln!(out, "{}  {}", job.id(), shown::job_state(job.state()))?;
     if let Some(why) = replica.waiting(job) {
         writeln!(out, "  {why}")?;
     }
-    for (task, peers) in job.allocations() {
-        let peers: Vec<_> = peers.map(|peer| peer.as_str()).collect();
-        let is_done = job.completions().any(|done| done == task);
-        let sealer = job.sealing().find(|(sealed, _)| *sealed == task);
-        let state = match (is_done, sealer) {
-            (true, _) => "done".into(),
-            (false, Some((_, peer))) => format!("{peer} seals"),
-            (false, None) => peers.join(" "),
+    for (task, state) in shown::tasks(job) {
+        let state = match state {
+            TaskState::Done => "done".into(),
+            TaskState::Sealing(peer) => format!("{peer} seals"),
+            TaskState::Open(peers) => peers.join(" "),
         };
         writeln!(out, "  {task}: {state}")?;
     }
     Ok(())
-}
-
-fn name(state: JobState) -> &'static str {
-    match state {
-        JobState::Pending => "pending",
-        JobState::Running => "running",
-        JobState::Completed => "completed",
-        JobState::Killed => "killed",
-    }
 }

@@ -13,7 +13,7 @@ use axum::{
     routing::{get, post},
 };
 use bytes::Bytes;
-use sardonyx_mesh::{Address, Mesh, Report, events::SendError};
+use sardonyx_mesh::{Address, Mesh, events::SendError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ async fn only_from_here(
 
 async fn status(State(mesh): State<Arc<Mesh>>) -> Json<Value> {
     let report = mesh.status().await;
-    let mut value = shown(&report);
+    let mut value = sardonyx::shown::mesh(&report);
     value["now-micros"] = json!(Mesh::now().0);
     let counts = mesh.counts().all();
     value["counts"] = counts.iter().map(|(name, n)| ((*name).to_owned(), json!(n))).collect();
@@ -60,42 +60,6 @@ async fn status(State(mesh): State<Arc<Mesh>>) -> Json<Value> {
     value["connected"] =
         connected.iter().map(|(to, mine)| json!({ "to": to, "dialled": mine })).collect();
     Json(value)
-}
-
-/// A report for people and programs: addresses as text, large numbers as text.
-pub(super) fn shown(report: &Report) -> Value {
-    let leader = report.leader.as_ref().map(|claim| {
-        json!({
-            "address": claim.leader.address, "incarnation": claim.leader.incarnation.0,
-            "version": claim.version.0, "certified": claim.certified, "quality": report.quality,
-        })
-    });
-    let members = report.members.iter().map(|row| {
-        json!({
-            "address": row.node.address, "incarnation": row.node.incarnation.0, "name": row.name,
-            "seed": row.is_seed, "observer": row.is_observer, "status": row.status,
-            "votes": report.voters.contains(&row.node.address),
-        })
-    });
-    let suspicions = report.suspicions.iter().map(|it| {
-        json!({
-            "observer": it.observer.address, "suspect": it.suspect.address,
-            "reason": it.reason.to_string(),
-        })
-    });
-    let token = report.token.as_ref().map(|it| {
-        json!({ "cluster": it.cluster.to_string(), "version": it.version.0,
-            "valid-until-micros": it.valid_until.0 })
-    });
-    json!({
-        "node": { "address": report.node.address, "incarnation": report.node.incarnation.0 },
-        "name": report.name, "phase": report.phase,
-        "cluster": report.cluster.map(|it| it.to_string()), "leader": leader,
-        "version": report.version.0, "established": report.established.0, "seq": report.seq,
-        "digest": format!("{:016x}", report.digest), "members": members.collect::<Vec<_>>(),
-        "voters": report.voters, "voting": report.voting.as_ref().err(),
-        "suspicions": suspicions.collect::<Vec<_>>(), "token": token,
-    })
 }
 
 async fn leave(State(mesh): State<Arc<Mesh>>) -> Response {

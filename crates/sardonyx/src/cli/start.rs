@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
-use sardonyx::Registry;
+use sardonyx::{Registry, http::About};
 use sardonyx_core::{JobScheduler, JoinProtocol, command::ConfigureCluster};
 use sardonyx_peer::{Config, DataTasks, Driver, job};
 use sardonyx_store::{Location, Options, Serving, Store};
@@ -13,7 +13,8 @@ use tokio::net::TcpListener;
 use super::{
     Failure,
     cluster::At,
-    start_events::Printer,
+    start_events::{Printer, shown},
+    start_http::Http,
     start_number::Number,
     start_queues::{self, NodeQueues},
     stopped,
@@ -33,6 +34,7 @@ Examples:
   sardonyx start --peers 4 --listen 127.0.0.1:7440       one machine, and others may look
   sardonyx start --peers 8 --store sardonyx://127.0.0.1:7440
   sardonyx start --peers 8 --store etcd://10.0.0.1:2379 --cluster prod
+  sardonyx start --peers 4 --http 127.0.0.1:7400         with a dashboard at that address
 
 Exit codes: 0 it was stopped, 1 the world did not play along, 2 what was given is wrong, 3 another
 node computed another cluster from the same log.")]
@@ -86,6 +88,9 @@ pub(crate) struct Start {
     /// Print what happens as JSON, one object a line.
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    http: Http,
 }
 
 /// Reads a name as it stands in the log.
@@ -173,6 +178,19 @@ impl Start {
         }
     }
 
+    /// What is served over HTTP.
+    fn about(&self, store: &Store, engine: Option<&Engine>) -> Result<About, Failure> {
+        Ok(About {
+            store: store.clone(),
+            cluster: shown(&self.at.url()?),
+            label: label(),
+            registry: engine.map_or_else(Registry::built_in, |it| (*it.registry).clone()),
+            meters: engine.map(|it| it.meters.clone()).unwrap_or_default(),
+            queues: engine.map(|it| it.queues.clone()),
+            mesh: None,
+        })
+    }
+
     async fn node(
         &self,
         store: &Store,
@@ -186,8 +204,15 @@ impl Start {
         let (url, token) = (self.at.url()?, self.token_file.as_deref());
         let queues = start_queues::open(self.queues.as_deref(), &url, listener, token).await?;
         let engine = self.engine(queues.as_ref())?;
+        let server = self.http.serve(self.about(store, engine.as_ref())?).await?;
+        if let Some(server) = &server {
+            printer.serves(&server.url())?;
+        }
         let config = self.config(store, engine, &number, &printer);
         let ended = self.drive(store, config, &mut printer).await;
+        if let Some(server) = server {
+            server.stop().await;
+        }
         if let Some(queues) = queues {
             queues.close().await;
         }
@@ -227,7 +252,7 @@ impl Start {
 }
 
 /// Who this is, for people.
-fn label() -> String {
+pub(super) fn label() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{} pid {}", host.trim(), std::process::id()).trim_start().to_owned()
 }

@@ -66,6 +66,19 @@ impl Printer {
         Ok(out.flush()?)
     }
 
+    /// Says where people and programs can look.
+    pub(super) fn serves(&self, url: &str) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        match self.json {
+            true => {
+                let at = System.boot();
+                writeln!(out, "{}", json!({"at": at, "event": "http", "url": url}))?;
+            }
+            false => writeln!(out, "dashboard and API at {url}")?,
+        }
+        Ok(out.flush()?)
+    }
+
     /// What the node calls when something happens.
     pub(super) fn watcher(&self) -> Arc<dyn Fn(&Event) + Send + Sync> {
         let (sender, n_left_out) = (self.sender.clone(), Arc::clone(&self.n_left_out));
@@ -198,7 +211,7 @@ fn as_json(event: Event) -> Value {
 }
 
 /// A URL without the password that may be in it.
-fn shown(url: &str) -> String {
+pub(super) fn shown(url: &str) -> String {
     match (url.find("://"), url.rfind('@')) {
         (Some(start), Some(end)) if start < end => {
             format!("{}://…{}", &url[..start], &url[end..])

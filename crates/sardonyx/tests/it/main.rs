@@ -3,7 +3,10 @@
 // A test that cannot go on says so by panicking.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, unreachable_pub)]
 
+mod chrome;
 mod clients;
+mod dashboard;
+mod guide_http;
 mod jobs;
 mod many;
 mod mesh;
