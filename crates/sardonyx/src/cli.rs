@@ -18,6 +18,11 @@ mod bench_store_limits;
 mod check;
 mod cluster;
 mod completions;
+mod demo;
+mod demo_report;
+mod demo_ring;
+mod demo_story;
+mod demo_text;
 mod diff;
 mod failure;
 mod gc;
@@ -37,12 +42,16 @@ mod replay;
 mod replica;
 mod run;
 mod run_spy;
+mod settings;
 mod start;
 mod start_events;
+mod start_log;
 mod start_number;
 mod start_queues;
 mod store;
 mod submit;
+mod top;
+mod top_view;
 
 use std::process::ExitCode;
 
@@ -59,10 +68,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Subcommands {
+    Demo(demo::Demo),
     Run(run::Run),
     Check(check::Check),
     Start(start::Start),
     Peers(peers::Peers),
+    Top(top::Top),
     Submit(submit::Submit),
     Jobs(jobs::Jobs),
     Kill(kill::Kill),
@@ -80,11 +91,17 @@ enum Subcommands {
 
 /// Runs the program with the arguments of this process.
 pub(crate) fn run() -> ExitCode {
-    let result = match Cli::parse().command {
+    let parsed = match parse() {
+        Ok(cli) => cli,
+        Err(failure) => return failure.report(),
+    };
+    let result = match parsed.command {
+        Subcommands::Demo(it) => it.run(),
         Subcommands::Run(it) => it.run(),
         Subcommands::Check(it) => it.run(),
         Subcommands::Start(it) => it.run(),
         Subcommands::Peers(it) => it.run(),
+        Subcommands::Top(it) => it.run(),
         Subcommands::Submit(it) => it.run(),
         Subcommands::Jobs(it) => it.run(),
         Subcommands::Kill(it) => it.run(),
@@ -103,6 +120,19 @@ pub(crate) fn run() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// Reads the arguments, and what the environment and a file say of those that were left out.
+fn parse() -> Result<Cli, Failure> {
+    let settings::Completed { arguments, notes } = settings::arguments()?;
+    Cli::try_parse_from(arguments).map_err(|why| {
+        // clap says it in its own way, with colours where there are any.
+        let _ = why.print();
+        if why.use_stderr() {
+            notes.iter().for_each(|note| eprintln!("  note: {note}"));
+        }
+        std::process::exit(why.exit_code())
+    })
 }
 
 /// Runs what needs sockets, timers and files.

@@ -76,7 +76,7 @@ impl Peers {
 }
 
 /// What the living nodes say about themselves, by name.
-async fn nodes(store: &Store) -> Result<BTreeMap<String, Value>, Failure> {
+pub(super) async fn nodes(store: &Store) -> Result<BTreeMap<String, Value>, Failure> {
     let items = store.items("node/").await?;
     let named = items.into_iter().filter_map(|item| {
         let name = item.key.strip_prefix("node/")?.to_owned();
@@ -86,7 +86,7 @@ async fn nodes(store: &Store) -> Result<BTreeMap<String, Value>, Failure> {
 }
 
 /// Whether following who watches whom leads through everybody and back.
-fn is_one_ring(replica: &Replica) -> bool {
+pub(super) fn is_one_ring(replica: &Replica) -> bool {
     let watches: BTreeMap<_, _> = replica.pairs().collect();
     let (n, Some(first)) = (replica.n_peers(), replica.peers().next()) else { return true };
     let mut at = first;
@@ -100,7 +100,7 @@ fn is_one_ring(replica: &Replica) -> bool {
     n == 1
 }
 
-fn joining(replica: &Replica) -> Vec<&PeerId> {
+pub(super) fn joining(replica: &Replica) -> Vec<&PeerId> {
     let phases = [Phase::Prepared, Phase::Accepted];
     let pairs = phases.iter().flat_map(|phase| replica.joins_in(*phase));
     let ends = pairs.flat_map(|(one, other)| [one, other]);

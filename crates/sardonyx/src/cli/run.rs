@@ -82,6 +82,7 @@ impl Run {
             threads: self.threads,
             registry,
             spy: super::run_spy::from_environment()?,
+            ..Options::default()
         };
         let began = Instant::now();
         let cluster = Embedded::start(options).await.map_err(Failure::input)?;
