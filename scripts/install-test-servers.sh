@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the servers that tests start, from Debian's packages: etcd and ZooKeeper for the store's,
-# NATS for the queues'. With an argument (store or nats) only those. Does nothing when all is there.
+# NATS for the queues'; and jq, which the guide uses. With an argument (store, nats or guide) only those.
+# Does nothing when all is there.
 set -eu
 
 missing=""
@@ -12,6 +13,12 @@ if [ "${1:-store}" = store ]; then
     command -v ip >/dev/null || missing="$missing iproute2"
 fi
 if [ "${1:-nats}" = nats ]; then
+    command -v nats-server >/dev/null || missing="$missing nats-server"
+fi
+if [ "${1:-guide}" = guide ]; then
+    command -v jq >/dev/null || missing="$missing jq"
+    command -v ip >/dev/null || missing="$missing iproute2"
+    [ -x /usr/bin/etcd ] || missing="$missing etcd-server"
     command -v nats-server >/dev/null || missing="$missing nats-server"
 fi
 [ -n "$missing" ] || exit 0

@@ -33,6 +33,7 @@ mod job_schema;
 mod jobs;
 mod kill;
 mod log;
+mod man;
 mod mesh;
 mod mesh_client;
 mod mesh_http;
@@ -87,6 +88,7 @@ enum Subcommands {
     Mesh(mesh::Mesh),
     Bench(bench::Bench),
     Completions(completions::Completions),
+    Man(man::Man),
 }
 
 /// Runs the program with the arguments of this process.
@@ -115,6 +117,7 @@ pub(crate) fn run() -> ExitCode {
         Subcommands::Mesh(it) => it.run(),
         Subcommands::Bench(it) => it.run(),
         Subcommands::Completions(it) => it.run(),
+        Subcommands::Man(it) => it.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -69,14 +69,14 @@ mod tests {
 
     #[test]
     fn a_longer_one_comes_back_in_a_second_row() {
-        let expected = ["┌─▶ n1 ─▶ n2 ─▶ n3 ─▶ n4 ─▶ n5 ─┐", "└─ n9 ◀─ n8 ◀─ n7 ◀─ n6 ◀────────┘"];
+        let expected = ["┌─▶ n1 ─▶ n2 ─▶ n3 ─▶ n4 ─▶ n5 ─┐", "└─ n9 ◀─ n8 ◀─ n7 ◀─ n6 ◀───────┘"];
         check(&peers(9), &expected);
     }
 
     #[test]
     fn of_a_large_one_the_rest_is_counted() {
         let drawn = draw(&peers(40));
-        assert!(drawn[0].contains("n8 ─▶ … 25 more … ─┐") || drawn[1].contains("… 25 more …"));
+        assert!(drawn[0].contains("n8") && drawn[1].contains("n34 ◀─ … 25 more … ◀"), "{drawn:?}");
         for row in &drawn {
             assert_eq!(row.chars().count(), drawn[0].chars().count(), "{drawn:?}");
         }

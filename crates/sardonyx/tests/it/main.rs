@@ -5,12 +5,16 @@
 
 mod clients;
 mod demo;
+mod guide;
+mod guide_page;
 mod jobs;
 mod many;
 mod mesh;
 mod node;
 mod nodes;
 mod nodes_data;
+mod packaging;
 mod program;
 mod replay;
 mod run;
+mod settings;
