@@ -36,7 +36,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const KILL_AT_PERCENT: u64 = 35;
 
 /// The tasks in the middle of which a death is most interesting, the most interesting first.
-const VICTIMS: [&str; 4] = ["count", "split", "read", "write"];
+const VICTIMS: [&str; 5] = ["count", "tidy", "split", "read", "write"];
 
 /// Watch a cluster of peers count words, lose a peer, heal, and be right all the same.
 #[derive(Args)]
@@ -53,7 +53,7 @@ pub(crate) struct Demo {
     peers: u32,
 
     /// How much text, in megabytes.
-    #[arg(long, value_name = "N", default_value_t = 64,
+    #[arg(long, value_name = "N", default_value_t = 96,
           value_parser = clap::value_parser!(u64).range(1..=10_000))]
     megabytes: u64,
 
@@ -327,12 +327,13 @@ fn word_count(dir: &Path) -> Result<Job, Failure> {
     let path = |name: &str| dir.join(name).to_string_lossy().into_owned();
     check(&json!({
         "name": "demo",
-        "workflow": [["read", "split"], ["split", "count"], ["count", "write"]],
+        "workflow": [["read", "split"], ["split", "tidy"], ["tidy", "count"], ["count", "write"]],
         "task-scheduler": "round-robin",
         "catalog": {
             "read": {"type": "input", "plugin": "file", "path": path("text.txt"),
                      "format": "lines", "split-bytes": "1MB"},
             "split": {"type": "function", "fn": "split-words"},
+            "tidy": {"type": "function", "fn": "sql", "query": demo_text::QUERY},
             "count": {"type": "function", "fn": "count", "group-by": ["word"]},
             "write": {"type": "output", "plugin": "file", "path": path("counts.ndjson")},
         },

@@ -43,12 +43,22 @@ pub(super) fn write(out: &mut impl Write, bytes_min: u64) -> io::Result<Written>
     out.flush()?;
     let mut words = BTreeMap::new();
     for (line, times) in lines.iter().zip(&drawn).filter(|(_, times)| **times > 0) {
-        for word in line.split_whitespace() {
-            *words.entry(word.to_owned()).or_default() += times;
+        for word in line.split_whitespace().map(plain).filter(|word| !word.is_empty()) {
+            *words.entry(word).or_default() += times;
         }
     }
     Ok(Written { bytes, lines: n_lines, words })
 }
+
+/// A word without punctuation, in small letters: the same that [`QUERY`] makes of it.
+fn plain(word: &str) -> String {
+    let letters = word.chars().filter(|c| c.is_ascii_alphabetic() || *c == '-');
+    letters.map(|c| c.to_ascii_lowercase()).collect()
+}
+
+/// The job's way to say so.
+pub(super) const QUERY: &str = "select lower(regexp_replace(word, '[^A-Za-z-]', '', 'g')) as word \
+                                from segments where regexp_matches(word, '[A-Za-z-]')";
 
 /// SplitMix64: evenly spread, and the same everywhere.
 fn next(state: &mut u64) -> u64 {
@@ -81,8 +91,9 @@ mod tests {
         let written = write(&mut text, 200_000).unwrap();
         let text = String::from_utf8(text).unwrap();
         let mut words = BTreeMap::<String, u64>::new();
-        for word in text.split_whitespace() {
-            *words.entry(word.to_owned()).or_default() += 1;
+        for word in text.to_lowercase().split_whitespace() {
+            let word = word.replace(|c: char| !c.is_ascii_lowercase() && c != '-', "");
+            *words.entry(word).or_default() += 1;
         }
         assert_eq!(written.words, words);
         assert_eq!(

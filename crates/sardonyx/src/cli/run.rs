@@ -150,12 +150,14 @@ impl Run {
         let widest = job.tasks().iter().map(|task| task.as_str().len()).max().unwrap_or(0);
         for task in job.tasks() {
             let it = readings.get(task.as_str()).copied().unwrap_or_default();
-            let (rows_in, rows_out) = (HumanCount(it.rows_in), HumanCount(it.rows_out));
+            // As texts: counts alone do not keep to a width.
+            let count = |n: u64| HumanCount(n).to_string();
+            let (rows_in, rows_out) = (count(it.rows_in), count(it.rows_out));
             let failed = match it.rows_failed {
                 0 => String::new(),
                 n => format!("  {} failed", HumanCount(n)),
             };
-            writeln!(out, "  {task:widest$}  {rows_in:>14} in  {rows_out:>14} out{failed}")?;
+            writeln!(out, "  {task:widest$}  {rows_in:>12} in  {rows_out:>12} out{failed}")?;
         }
         let rows = readings.values().map(|it| it.rows_in).max().unwrap_or(0);
         let rate = rows as f64 / took.as_secs_f64().max(1e-6);

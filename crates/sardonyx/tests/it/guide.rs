@@ -12,7 +12,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::guide_page::{Step, Way, fits, steps};
+use crate::guide_page::{Step, Way, fits, fits_alike, steps};
 
 /// How long a command may take, and how long one that waits for another is tried.
 const STEP_MAX: Duration = Duration::from_secs(120);
@@ -201,6 +201,7 @@ impl Reader {
             return Err(format!("exit code {} instead of {}\n{}", code.trim(), step.code, told()));
         }
         match &step.prints {
+            Some(shown) if step.alike && fits_alike(shown, &printed) => Ok(()),
             Some(shown) if !fits(shown, &printed) => {
                 Err(format!("the page shows\n{shown}but it is\n{printed}{errors}"))
             }

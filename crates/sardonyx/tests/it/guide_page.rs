@@ -10,7 +10,7 @@
 //! ```sh skip: REASON       is not run, and everybody can read why
 //! ~~~
 //!
-//! In what is printed `…` or `...` stands for anything, and on a line of its own for any lines.
+//! Behind ```` ```text alike ```` numbers may be others than those that are shown. In what is printed `…` or `...` stands for anything, and on a line of its own for any lines.
 
 /// How a block is run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,6 +30,8 @@ pub struct Step {
     pub script: String,
     /// What it prints: stdout of `sh`, everything of `console`.
     pub prints: Option<String>,
+    /// Numbers may be others than shown.
+    pub alike: bool,
     pub with_stderr: bool,
     pub code: i32,
 }
@@ -55,7 +57,7 @@ fn fences(page: &str) -> Vec<Fence<'_>> {
         let is_end = |line: &&str| line.trim_end() == mark;
         let n = lines[at + 1..].iter().position(is_end).expect("a fence that is closed");
         let text: String = lines[at + 1..at + 1 + n].iter().map(|it| format!("{it}\n")).collect();
-        fences.push(Fence { line: at + 1, info, text, end: at + n + 2 });
+        fences.push(Fence { line: at + 1, info, text, end: at + n + 3 });
         at += n + 2;
     }
     fences
@@ -85,12 +87,14 @@ pub fn steps(page: &str) -> Result<Vec<Step>, String> {
         match language {
             "sh" => {
                 let next = fences.get(at + 1).filter(|next| next.line == fence.end);
-                let shows = |next: &&Fence<'_>| matches!(next.info, "json" | "text" | "csv");
+                let shows =
+                    |next: &&Fence<'_>| matches!(next.info, "json" | "text" | "csv" | "text alike");
                 steps.push(Step {
                     line: fence.line,
                     way: way(fence.info).map_err(at_line)?,
                     script: fence.text.clone(),
                     prints: next.filter(shows).map(|next| next.text.clone()),
+                    alike: next.is_some_and(|next| next.info == "text alike"),
                     with_stderr: false,
                     code: 0,
                 });
@@ -115,6 +119,7 @@ fn console(fence: &Fence<'_>, way: &Way) -> Vec<Step> {
                 way: way.clone(),
                 script: format!("{script}\n"),
                 prints: Some(String::new()),
+                alike: false,
                 with_stderr: true,
                 code: 0,
             });
@@ -132,6 +137,35 @@ fn console(fence: &Fence<'_>, way: &Way) -> Vec<Step> {
         }
     }
     steps
+}
+
+/// The same, with every number the same.
+pub fn fits_alike(shown: &str, printed: &str) -> bool {
+    fits(&without_numbers(shown), &without_numbers(printed))
+}
+
+fn without_numbers(text: &str) -> String {
+    let mut plain = String::new();
+    let mut left = text.chars().peekable();
+    while let Some(c) = left.next() {
+        if !c.is_ascii_digit() {
+            plain.push(c);
+            continue;
+        }
+        plain.push('#');
+        // A comma or a dot is part of a number if a digit follows.
+        while let Some(next) = left.peek().copied() {
+            let mut ahead = left.clone();
+            ahead.next();
+            let goes_on =
+                matches!(next, ',' | '.') && ahead.peek().is_some_and(char::is_ascii_digit);
+            if !next.is_ascii_digit() && !goes_on {
+                break;
+            }
+            left.next();
+        }
+    }
+    plain
 }
 
 /// Whether what was printed is what the page shows.
@@ -197,6 +231,13 @@ fn a_block_is_skipped_only_with_a_reason() {
     for wrong in ["```sh skip\na\n```\n", "```sh skip: no\na\n```\n", "```bash\na\n```\n"] {
         assert!(steps(wrong).is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn numbers_can_be_others() {
+    assert!(fits_alike("n4-1 took 5.7 s, 12,394 words.", "n5-1 took 10 s, 7 words."));
+    assert!(!fits_alike("n4-1 took 5 s", "n4-1 took 5 h"));
+    assert!(steps("```sh\na\n```\n```text alike\n1\n```\n").unwrap()[0].alike);
 }
 
 #[test]
