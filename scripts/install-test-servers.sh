@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the servers that tests start, from Debian's packages: etcd and ZooKeeper for the store's,
-# NATS for the queues', Chromium for the dashboard's. With an argument (store, nats or browser) only
-# those. Does nothing when all is there.
+# NATS for the queues', Chromium for the dashboard's; and jq, which the guide uses. With an argument
+# (store, nats, browser or guide) only those. Does nothing when all is there.
 set -eu
 
 missing=""
@@ -17,6 +17,12 @@ if [ "${1:-nats}" = nats ]; then
 fi
 if [ "${1:-browser}" = browser ]; then
     command -v chromium >/dev/null || missing="$missing chromium"
+fi
+if [ "${1:-guide}" = guide ]; then
+    command -v jq >/dev/null || missing="$missing jq"
+    command -v ip >/dev/null || missing="$missing iproute2"
+    [ -x /usr/bin/etcd ] || missing="$missing etcd-server"
+    command -v nats-server >/dev/null || missing="$missing nats-server"
 fi
 [ -n "$missing" ] || exit 0
 

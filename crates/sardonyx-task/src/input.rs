@@ -31,6 +31,12 @@ pub trait Input: Send + Sync {
         false
     }
 
+    /// About how many rows there are in all, if that is cheap to find out: for progress bars. `None`
+    /// if it is not, or if there is no end.
+    fn rows_about(&self) -> Option<u64> {
+        None
+    }
+
     /// Whether a few rows may be read before a job runs, to see whether its functions know what to
     /// do with them. Not so for sources from which reading takes something away.
     fn can_be_tried(&self) -> bool {

@@ -15,7 +15,7 @@ pub mod input;
 pub mod kit;
 pub mod meter;
 pub mod mutant;
-mod nearest;
+pub mod nearest;
 pub mod on_error;
 pub mod output;
 pub mod partition;

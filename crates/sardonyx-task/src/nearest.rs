@@ -4,7 +4,7 @@
 const NAMES_MAX: usize = 8;
 
 /// `did you mean lower?`, or what there is if nothing is near.
-pub(crate) fn hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+pub fn hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let ordered = ordered(name, known);
     match ordered.first() {
         None => "there are none".into(),
@@ -16,15 +16,12 @@ pub(crate) fn hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> 
 }
 
 /// All of them, nearest first: for a list in which everything may be meant.
-pub(crate) fn nearest_first<'a>(
-    name: &str,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Vec<&'a str> {
+pub fn nearest_first<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     ordered(name, known).into_iter().map(|(_, name)| name).collect()
 }
 
 /// `a, b, c and 4 more`.
-pub(crate) fn list<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+pub fn list<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     let more = names.len().saturating_sub(NAMES_MAX);
     let shown: Vec<&str> = names.take(NAMES_MAX).collect();
     match more {

@@ -21,6 +21,11 @@ mod check;
 mod cluster;
 mod completions;
 mod dashboard;
+mod demo;
+mod demo_report;
+mod demo_ring;
+mod demo_story;
+mod demo_text;
 mod diff;
 mod failure;
 mod gc;
@@ -31,6 +36,7 @@ mod job_schema;
 mod jobs;
 mod kill;
 mod log;
+mod man;
 mod mesh;
 mod mesh_client;
 mod mesh_http;
@@ -40,14 +46,18 @@ mod replay;
 mod replica;
 mod run;
 mod run_spy;
+mod settings;
 mod start;
 mod start_events;
 mod start_http;
+mod start_log;
 mod start_number;
 mod start_queues;
 mod store;
 mod submit;
 mod token;
+mod top;
+mod top_view;
 
 use std::process::ExitCode;
 
@@ -64,10 +74,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Subcommands {
+    Demo(demo::Demo),
     Run(run::Run),
     Check(check::Check),
     Start(start::Start),
     Peers(peers::Peers),
+    Top(top::Top),
     Submit(submit::Submit),
     Jobs(jobs::Jobs),
     Kill(kill::Kill),
@@ -83,15 +95,22 @@ enum Subcommands {
     Token(token::Token),
     Bench(bench::Bench),
     Completions(completions::Completions),
+    Man(man::Man),
 }
 
 /// Runs the program with the arguments of this process.
 pub(crate) fn run() -> ExitCode {
-    let result = match Cli::parse().command {
+    let parsed = match parse() {
+        Ok(cli) => cli,
+        Err(failure) => return failure.report(),
+    };
+    let result = match parsed.command {
+        Subcommands::Demo(it) => it.run(),
         Subcommands::Run(it) => it.run(),
         Subcommands::Check(it) => it.run(),
         Subcommands::Start(it) => it.run(),
         Subcommands::Peers(it) => it.run(),
+        Subcommands::Top(it) => it.run(),
         Subcommands::Submit(it) => it.run(),
         Subcommands::Jobs(it) => it.run(),
         Subcommands::Kill(it) => it.run(),
@@ -107,11 +126,25 @@ pub(crate) fn run() -> ExitCode {
         Subcommands::Token(it) => it.run(),
         Subcommands::Bench(it) => it.run(),
         Subcommands::Completions(it) => it.run(),
+        Subcommands::Man(it) => it.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// Reads the arguments, and what the environment and a file say of those that were left out.
+fn parse() -> Result<Cli, Failure> {
+    let settings::Completed { arguments, notes } = settings::arguments()?;
+    Cli::try_parse_from(arguments).map_err(|why| {
+        // clap says it in its own way, with colours where there are any.
+        let _ = why.print();
+        if why.use_stderr() {
+            notes.iter().for_each(|note| eprintln!("  note: {note}"));
+        }
+        std::process::exit(why.exit_code())
+    })
 }
 
 /// Runs what needs sockets, timers and files.

@@ -1,9 +1,15 @@
-//! A whole cluster in this process: a store, queues, one node with its peers.
+//! A whole cluster in this process: a store, queues, one node with its peers, and more if wanted.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use sardonyx_core::{Command, JobId, command::Rejected, replica::job::JobOutcome};
-use sardonyx_peer::{Client, Config, DataTasks, Driver, View, job::Job};
+use sardonyx_peer::{Client, Config, DataTasks, Driver, Namer, View, job::Job};
 use sardonyx_queue::Queues;
 use sardonyx_store::{Delivery, Start, Store, Subscription};
 use sardonyx_task::{
@@ -36,6 +42,9 @@ pub struct Options {
     pub registry: Registry,
     /// Who watches.
     pub spy: Arc<dyn Spy>,
+    /// What the node is called, which its peers' ids begin with; `None`: something that nobody else
+    /// is called. Only where nobody else uses the store, since names must never come twice.
+    pub name: Option<String>,
 }
 
 impl Default for Options {
@@ -47,6 +56,7 @@ impl Default for Options {
             threads: None,
             registry: Registry::built_in(),
             spy: Arc::new(NoSpy),
+            name: None,
         }
     }
 }
@@ -83,15 +93,20 @@ impl Embedded {
             spy: options.spy,
             meters: Meters::default(),
         };
-        let tasks = DataTasks::new(Some(engine.clone()), &store);
-        let config = Config {
-            n_peers: options.peers.max(1),
-            session_timeout: SESSION,
-            ..Config::new(Arc::new(tasks))
-        };
         let client = Client::open(&store).await.map_err(|why| text(&why))?;
-        let driver = Driver::start(&store, config);
+        let driver = drive(&store, &engine, options.peers, options.name);
         Ok(Embedded { store, client: Mutex::new(client), driver, engine })
+    }
+
+    /// Another node of this cluster, in this process: it has a session of its own, so it can be lost
+    /// without the others. What is in [`Options::name`] holds for `name`.
+    pub fn add_node(&self, peers: usize, name: Option<String>) -> Node {
+        Node(drive(&self.store, &self.engine, peers, name))
+    }
+
+    /// The store, to read the log.
+    pub fn store(&self) -> &Store {
+        &self.store
     }
 
     /// Submits a job under an id. Submitting one id twice runs the job once.
@@ -157,6 +172,46 @@ impl Embedded {
         drop((client, driver, engine));
         store.close().await;
         ended
+    }
+}
+
+fn drive(store: &Store, engine: &Engine, peers: usize, name: Option<String>) -> Driver {
+    let tasks = DataTasks::new(Some(engine.clone()), store);
+    let mut config =
+        Config { n_peers: peers.max(1), session_timeout: SESSION, ..Config::new(Arc::new(tasks)) };
+    if let Some(name) = name {
+        config.label = format!("{name} in {}", config.label);
+        config.namer = named(name);
+    }
+    Driver::start(store, config)
+}
+
+/// Calls the first life of a node by its name, and the later ones by their number as well.
+fn named(name: String) -> Namer {
+    let n_lives = AtomicU64::new(0);
+    Arc::new(move || {
+        let life = match n_lives.fetch_add(1, Ordering::Relaxed) {
+            0 => name.clone(),
+            n => format!("{name}.{}", n + 1),
+        };
+        Box::pin(std::future::ready(Ok(life)))
+    })
+}
+
+/// A node beside the first. Dropped, it is cut off: its session and its tasks end, and it says
+/// nothing to anybody, as if its process had been killed.
+pub struct Node(Driver);
+
+impl Node {
+    /// What it knows, as it changes.
+    pub fn view(&self) -> watch::Receiver<View> {
+        self.0.view()
+    }
+
+    /// Stops its tasks and leaves the ring.
+    pub async fn stop(mut self) -> Result<(), String> {
+        self.0.stop();
+        self.0.ended().await.map_err(|why| why.to_string())
     }
 }
 

@@ -22,7 +22,7 @@ mod embedded;
 pub mod http;
 pub mod shown;
 
-pub use embedded::{Embedded, Ended, Options};
+pub use embedded::{Embedded, Ended, Node, Options, Submitted};
 pub use sardonyx_core::replica::job::JobOutcome;
 pub use sardonyx_peer::job;
 pub use sardonyx_queue::{Place, Queues};

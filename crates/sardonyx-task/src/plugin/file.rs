@@ -1,5 +1,6 @@
 //! Files, in and out.
 
+mod extent;
 mod input;
 mod output;
 mod parts;

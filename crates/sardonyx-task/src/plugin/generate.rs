@@ -103,6 +103,10 @@ impl Input for Generate {
         self.rate.is_none()
     }
 
+    fn rows_about(&self) -> Option<u64> {
+        self.count
+    }
+
     fn splits(&self, _memory: Option<&[u8]>) -> Result<Splits, String> {
         let begin_micros = micros((self.clock)());
         let pace = self.rate.map(|rate| Pace { begin_micros, rate });

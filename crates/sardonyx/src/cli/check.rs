@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use clap::Args;
@@ -11,18 +11,23 @@ use serde_json::{Value, json};
 
 use super::{Failure, job_file};
 
-/// Check a job file: its shape, its functions, and a few rows of its inputs sent through it.
+/// Check a job file: its shape, its functions, and a few rows of its inputs sent through it. Or a
+/// file of settings, with --config.
 #[derive(Args)]
 #[command(after_help = "\
 Exit code 2: it has faults, each named on stderr with its place and what to write instead.")]
 pub(crate) struct Check {
     /// The job, in TOML or JSON; - reads from stdin.
-    #[arg(required_unless_present = "schema")]
+    #[arg(required_unless_present_any = ["schema", "config"])]
     job: Option<PathBuf>,
 
     /// Print the JSON schema of job files instead.
     #[arg(long)]
     schema: bool,
+
+    /// Check a file of settings for `sardonyx start` instead, and show the flags that it stands for.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["job", "schema"])]
+    config: Option<PathBuf>,
 
     /// Print one line of JSON.
     #[arg(long)]
@@ -31,6 +36,9 @@ pub(crate) struct Check {
 
 impl Check {
     pub(crate) fn run(self) -> Result<(), Failure> {
+        if let Some(config) = &self.config {
+            return settings(config, self.json);
+        }
         let registry = Registry::built_in();
         let mut out = io::stdout().lock();
         let Some(path) = self.job.filter(|_| !self.schema) else {
@@ -67,4 +75,15 @@ impl Check {
         }
         Ok(())
     }
+}
+
+fn settings(config: &Path, json: bool) -> Result<(), Failure> {
+    let flags = super::settings::check("start", config)?;
+    let mut out = io::stdout().lock();
+    if json {
+        return Ok(writeln!(out, "{}", json!({"flags": flags}))?);
+    }
+    writeln!(out, "{}: no faults", config.display())?;
+    flags.iter().try_for_each(|flag| writeln!(out, "  {flag}"))?;
+    Ok(())
 }

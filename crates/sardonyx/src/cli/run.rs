@@ -9,9 +9,9 @@ use std::{
 
 use clap::Args;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
-use sardonyx::{Embedded, JobOutcome, Options, Place, Registry, job::Job, meter::Reading};
+use sardonyx::{Embedded, JobOutcome, Options, Place, Registry, Terms, job::Job, meter::Reading};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Failure, job_file, stopped};
 
@@ -82,11 +82,12 @@ impl Run {
             threads: self.threads,
             registry,
             spy: super::run_spy::from_environment()?,
+            ..Options::default()
         };
         let began = Instant::now();
         let cluster = Embedded::start(options).await.map_err(Failure::input)?;
         let submitted = cluster.submit(job, id).await.map_err(Failure::input)?;
-        let mut progress = Progress::new(self, job);
+        let mut progress = Progress::new(self, job, rows_about(job));
         let mut signal = Box::pin(stopped());
         let mut ended = Box::pin(submitted.ended());
         let ended = loop {
@@ -149,12 +150,14 @@ impl Run {
         let widest = job.tasks().iter().map(|task| task.as_str().len()).max().unwrap_or(0);
         for task in job.tasks() {
             let it = readings.get(task.as_str()).copied().unwrap_or_default();
-            let (rows_in, rows_out) = (HumanCount(it.rows_in), HumanCount(it.rows_out));
+            // As texts: counts alone do not keep to a width.
+            let count = |n: u64| HumanCount(n).to_string();
+            let (rows_in, rows_out) = (count(it.rows_in), count(it.rows_out));
             let failed = match it.rows_failed {
                 0 => String::new(),
                 n => format!("  {} failed", HumanCount(n)),
             };
-            writeln!(out, "  {task:widest$}  {rows_in:>14} in  {rows_out:>14} out{failed}")?;
+            writeln!(out, "  {task:widest$}  {rows_in:>12} in  {rows_out:>12} out{failed}")?;
         }
         let rows = readings.values().map(|it| it.rows_in).max().unwrap_or(0);
         let rate = rows as f64 / took.as_secs_f64().max(1e-6);
@@ -200,17 +203,42 @@ struct Progress {
     began: Instant,
     readings: BTreeMap<String, Reading>,
     tasks: Vec<String>,
+    /// The inputs, and about how many rows they have in all, if that is known.
+    inputs: Option<(Vec<String>, u64)>,
+}
+
+/// The inputs of a job, and about how many rows they have in all: if all of them know.
+fn rows_about(job: &Job) -> Option<(Vec<String>, u64)> {
+    let whole: Value = serde_json::from_str(job.text().as_str()).ok()?;
+    let registry = Registry::built_in();
+    let tasks = job.tasks().iter().map(|task| task.as_str());
+    let inputs = tasks.filter(|task| whole["catalog"][*task]["type"] == "input");
+    let inputs: Vec<String> = inputs.map(str::to_owned).collect();
+    let of = |task: &String| {
+        let terms = Terms::new("", task, &whole["catalog"][task.as_str()]);
+        registry.make_input(&terms).ok()?.rows_about()
+    };
+    let rows = inputs.iter().map(of).sum::<Option<u64>>()?;
+    Some((inputs, rows)).filter(|(_, rows)| *rows > 0)
 }
 
 impl Progress {
-    fn new(run: &Run, job: &Job) -> Progress {
+    fn new(run: &Run, job: &Job, inputs: Option<(Vec<String>, u64)>) -> Progress {
         let is_shown = !run.quiet && !run.json && io::stderr().is_terminal();
-        let bar = if is_shown { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {msg}") {
+        let bar = match (is_shown, &inputs) {
+            (false, _) => ProgressBar::hidden(),
+            (true, None) => ProgressBar::new_spinner(),
+            (true, Some((_, rows))) => ProgressBar::new(*rows),
+        };
+        let form = match inputs {
+            None => "{spinner} {elapsed} {msg}",
+            Some(_) => "{bar:24} {percent}%, about {eta} left  {msg}",
+        };
+        if let Ok(style) = ProgressStyle::with_template(form) {
             bar.set_style(style);
         }
         let tasks = job.tasks().iter().map(|task| task.to_string()).collect();
-        Progress { bar, began: Instant::now(), readings: BTreeMap::new(), tasks }
+        Progress { bar, began: Instant::now(), readings: BTreeMap::new(), tasks, inputs }
     }
 
     fn show(&mut self, cluster: &Embedded) {
@@ -224,6 +252,34 @@ impl Progress {
         };
         let shown: Vec<_> = self.tasks.iter().map(task).collect();
         self.bar.set_message(shown.join("  "));
+        if let Some((inputs, rows)) = &self.inputs {
+            let read = inputs.iter().filter_map(|task| self.readings.get(task));
+            // What was expected is a guess: a job is not done before it says so.
+            let read = read.map(|it| it.rows_out).sum::<u64>();
+            self.bar.set_position(read.min(rows.saturating_sub(1)));
+        }
         self.bar.tick();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sardonyx::job::{AnyNames, Language};
+
+    use super::*;
+
+    fn inputs(keys: &str) -> Option<(Vec<String>, u64)> {
+        let text = format!(
+            "name = \"j\"\nworkflow = [[\"in\", \"out\"]]\n[catalog.in]\ntype = \"input\"\n\
+             plugin = \"generate\"\n{keys}\n[catalog.out]\ntype = \"output\"\nplugin = \"null\""
+        );
+        rows_about(&Job::read(&text, Language::Toml, &AnyNames).unwrap())
+    }
+
+    #[test]
+    fn what_is_left_is_known_if_all_inputs_know_their_size() {
+        assert_eq!(inputs("count = 500"), Some((vec!["in".to_owned()], 500)));
+        assert_eq!(inputs(""), None, "without an end");
+        assert_eq!(inputs("count = 0"), None, "nothing to wait for");
     }
 }

@@ -15,6 +15,7 @@ use super::{
     cluster::At,
     start_events::{Printer, shown},
     start_http::Http,
+    start_log::Log,
     start_number::Number,
     start_queues::{self, NodeQueues},
     stopped,
@@ -35,6 +36,9 @@ Examples:
   sardonyx start --peers 8 --store sardonyx://127.0.0.1:7440
   sardonyx start --peers 8 --store etcd://10.0.0.1:2379 --cluster prod
   sardonyx start --peers 4 --http 127.0.0.1:7400         with a dashboard at that address
+
+Every flag can also be a variable, SARDONYX_PEERS and so on, and a key of --config FILE, which is
+./sardonyx.toml if there is one; a flag wins over a variable, and that over the file.
 
 Exit codes: 0 it was stopped, 1 the world did not play along, 2 what was given is wrong, 3 another
 node computed another cluster from the same log.")]
@@ -91,6 +95,13 @@ pub(crate) struct Start {
 
     #[command(flatten)]
     http: Http,
+
+    #[command(flatten)]
+    log: Log,
+
+    /// A file with settings; every flag is a key of it. Left out, ./sardonyx.toml if it is there.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 }
 
 /// Reads a name as it stands in the log.
@@ -103,6 +114,7 @@ impl Start {
         if self.peers == 0 {
             return Err(Failure::input("--peers 0: a node has at least one peer"));
         }
+        self.log.begin();
         super::block_on(async {
             let (store, serving, listener) = self.open().await?;
             let ended = self.node(&store, serving.as_ref(), listener).await;

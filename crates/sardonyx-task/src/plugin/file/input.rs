@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{
     super::{number_of, size},
-    format_of, said_format,
+    extent, format_of, said_format,
     source::{self, Header, Style},
     watch,
 };
@@ -272,6 +272,19 @@ impl Input for FileInput {
 
     fn can_be_tried(&self) -> bool {
         true
+    }
+
+    fn rows_about(&self) -> Option<u64> {
+        if self.poll.is_some() {
+            return None;
+        }
+        let files = self.files().ok()?;
+        let format = format_of(files.first()?, self.said_format).ok()?;
+        let has_header = format == Format::Csv && self.header == Header::First;
+        match format {
+            Format::Lines | Format::Ndjson | Format::Csv => extent::rows(&files, has_header),
+            Format::Parquet => None,
+        }
     }
 
     fn check(&self) -> Result<(), String> {

@@ -1,0 +1,72 @@
+//! What goes on inside a node, for whoever has to find out: on stderr, as lines or as JSON.
+//!
+//! Beside this a node prints what happens to it on stdout ([`start_events`](super::start_events)).
+
+use std::io;
+
+use clap::{Args, ValueEnum};
+use tracing::level_filters::LevelFilter;
+
+/// The log of a node.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Log {
+    /// In which form the log is written to stderr.
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = Form::Human)]
+    log: Form,
+
+    /// From which level on something is logged.
+    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = Level::Info)]
+    log_level: Level,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// Lines for people.
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Level {
+    /// Nothing.
+    Off,
+    /// What has failed for good.
+    Error,
+    /// What somebody should look at.
+    Warn,
+    /// What happens rarely.
+    Info,
+    /// What happens all the time.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+impl From<Level> for LevelFilter {
+    fn from(level: Level) -> LevelFilter {
+        match level {
+            Level::Off => LevelFilter::OFF,
+            Level::Error => LevelFilter::ERROR,
+            Level::Warn => LevelFilter::WARN,
+            Level::Info => LevelFilter::INFO,
+            Level::Debug => LevelFilter::DEBUG,
+            Level::Trace => LevelFilter::TRACE,
+        }
+    }
+}
+
+impl Log {
+    /// From now on what is logged in this process is written. The first call holds.
+    pub(super) fn begin(&self) {
+        let log = tracing_subscriber::fmt()
+            .with_writer(io::stderr)
+            .with_ansi(false)
+            .with_max_level(LevelFilter::from(self.log_level));
+        // Somebody was faster only if there are two nodes in one process, and one log is enough.
+        let _ = match self.log {
+            Form::Human => tracing::subscriber::set_global_default(log.finish()),
+            Form::Json => tracing::subscriber::set_global_default(log.json().finish()),
+        };
+    }
+}
