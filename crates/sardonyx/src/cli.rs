@@ -31,7 +31,9 @@ mod log;
 mod mesh;
 mod mesh_client;
 mod mesh_http;
+mod mesh_options;
 mod mesh_start;
+mod nodes;
 mod peers;
 mod replay;
 mod replica;
@@ -39,6 +41,7 @@ mod run;
 mod run_spy;
 mod start;
 mod start_events;
+mod start_mesh;
 mod start_number;
 mod start_queues;
 mod store;
@@ -61,7 +64,8 @@ struct Cli {
 enum Subcommands {
     Run(run::Run),
     Check(check::Check),
-    Start(start::Start),
+    Start(Box<start::Start>),
+    Nodes(nodes::Nodes),
     Peers(peers::Peers),
     Submit(submit::Submit),
     Jobs(jobs::Jobs),
@@ -84,6 +88,7 @@ pub(crate) fn run() -> ExitCode {
         Subcommands::Run(it) => it.run(),
         Subcommands::Check(it) => it.run(),
         Subcommands::Start(it) => it.run(),
+        Subcommands::Nodes(it) => it.run(),
         Subcommands::Peers(it) => it.run(),
         Subcommands::Submit(it) => it.run(),
         Subcommands::Jobs(it) => it.run(),

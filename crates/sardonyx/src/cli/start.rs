@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use clap::Args;
 use sardonyx::Registry;
 use sardonyx_core::{JobScheduler, JoinProtocol, command::ConfigureCluster};
-use sardonyx_peer::{Config, DataTasks, Driver, job};
+use sardonyx_peer::{About, Config, DataTasks, Driver, job};
 use sardonyx_store::{Location, Options, Serving, Store};
 use sardonyx_task::{meter::Meters, pipeline::Engine, pool::Pool};
 use tokio::net::TcpListener;
@@ -14,6 +14,7 @@ use super::{
     Failure,
     cluster::At,
     start_events::Printer,
+    start_mesh::{self, Joined, MeshFlags},
     start_number::Number,
     start_queues::{self, NodeQueues},
     stopped,
@@ -33,6 +34,8 @@ Examples:
   sardonyx start --peers 4 --listen 127.0.0.1:7440       one machine, and others may look
   sardonyx start --peers 8 --store sardonyx://127.0.0.1:7440
   sardonyx start --peers 8 --store etcd://10.0.0.1:2379 --cluster prod
+  sardonyx start --peers 8 --store etcd://10.0.0.1:2379 --mesh-listen 10.0.0.7:7401 \\
+    --seeds 10.0.0.7:7401,10.0.0.8:7401 --nodes 3 --mesh-key-file key   one of them does the chores
 
 Exit codes: 0 it was stopped, 1 the world did not play along, 2 what was given is wrong, 3 another
 node computed another cluster from the same log.")]
@@ -86,6 +89,9 @@ pub(crate) struct Start {
     /// Print what happens as JSON, one object a line.
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    mesh: MeshFlags,
 }
 
 /// Reads a name as it stands in the log.
@@ -186,8 +192,15 @@ impl Start {
         let (url, token) = (self.at.url()?, self.token_file.as_deref());
         let queues = start_queues::open(self.queues.as_deref(), &url, listener, token).await?;
         let engine = self.engine(queues.as_ref())?;
-        let config = self.config(store, engine, &number, &printer);
-        let ended = self.drive(store, config, &mut printer).await;
+        let mut config = self.config(store, engine, &number, &printer);
+        let name = self.at.name()?;
+        let mut mesh = self.mesh.join(&name, &label(), printer.watcher()).await?;
+        config.office = mesh.as_ref().map(Joined::office);
+        let ended = self.drive(store, config, &mut printer, &number, mesh.as_mut()).await;
+        if let Some(mesh) = mesh {
+            mesh.leave().await;
+            printer.drain()?;
+        }
         if let Some(queues) = queues {
             queues.close().await;
         }
@@ -200,8 +213,14 @@ impl Start {
         store: &Store,
         config: Config,
         printer: &mut Printer,
+        number: &Number,
+        mesh: Option<&mut Joined>,
     ) -> Result<(), Failure> {
         let mut driver = Driver::start(store, config);
+        let (view, worker) = (driver.view(), number.worker());
+        let about = About { name: label(), view, worker, http: None };
+        // Shows this node to the others until it goes.
+        let _nodes = start_mesh::nodes(about, mesh).await?;
         let mut is_leaving = false;
         // Kept across turns: a signal that comes while something is printed counts as well.
         let mut signal = Box::pin(stopped());

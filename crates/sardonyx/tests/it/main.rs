@@ -7,6 +7,7 @@ mod clients;
 mod jobs;
 mod many;
 mod mesh;
+mod mesh_engine;
 mod node;
 mod nodes;
 mod nodes_data;
