@@ -197,6 +197,11 @@ impl Replica {
         self.seats.values()
     }
 
+    /// What bounds this cluster.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
     /// The fully joined peers, in the order of their ids.
     pub fn peers_by_id(&self) -> impl Iterator<Item = &PeerId> {
         self.members.keys()

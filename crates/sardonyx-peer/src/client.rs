@@ -6,7 +6,7 @@ use sardonyx_store::{Delivery, Error, Origin, Result, Start, Store, Subscription
 use crate::{
     driver::{fresh_name, is_caught_up},
     node::{Input, Node},
-    trim,
+    trim::{self, Trimmed},
 };
 
 /// A reader of the log that can also write. It takes part in nothing.
@@ -102,8 +102,8 @@ impl Client {
         let Some(position) = self.position else { return Ok(None) };
         let replica = self.replica().clone();
         let origin = Origin { position, replica, seen: self.subscription.seen().clone() };
-        let is_ours = trim::trim(&self.store, &origin, self.node.jobs()).await?;
-        Ok(is_ours.then_some(position))
+        let trimmed = trim::trim(&self.store, &origin, self.node.jobs(), None).await?;
+        Ok((trimmed == Trimmed::Here).then_some(position))
     }
 
     fn play(&mut self, delivery: Delivery) {

@@ -20,6 +20,7 @@ use sardonyx_core::{
     Command, PeerId, Position, Replica, command::ConfigureCluster, peer::BackOff,
     replica::job::Assignment,
 };
+use sardonyx_mesh::Change;
 use sardonyx_store::{Delivery, Error, Result, Store, Subscription};
 use tokio::{sync::watch, task::JoinHandle};
 
@@ -28,7 +29,10 @@ pub(crate) use life::Heard;
 pub use life::INBOX_MAX;
 pub use outbox::OUTBOX_MAX;
 
-use crate::tasks::Tasks;
+use crate::{
+    chores::{HistoryTerms, Office},
+    tasks::Tasks,
+};
 
 /// How long a task may take to stop, unless a node is told otherwise.
 pub const TASK_STOP_MAX: Duration = Duration::from_secs(10);
@@ -46,6 +50,9 @@ pub struct Config {
     pub peer_gc_every: Option<u32>,
     /// From how many entries on the log is trimmed; `None` leaves that to operators.
     pub trim_after: Option<u64>,
+    /// Who does the chores that one node does for all. Without an office nodes take turns at
+    /// trimming, and ended jobs stay until then.
+    pub office: Option<Office>,
     /// How long a node that is asked to stop may take to leave the ring.
     pub leave_max: Duration,
     /// How long a task may take to stop. One that takes longer may be doing anything, so the process
@@ -80,6 +87,7 @@ impl Config {
             back_off: BackOff::default(),
             peer_gc_every: Some(4),
             trim_after: Some(100_000),
+            office: None,
             leave_max: Duration::from_secs(10),
             task_stop_max: TASK_STOP_MAX,
             settings: None,
@@ -89,6 +97,13 @@ impl Config {
             namer: Arc::new(|| Box::pin(std::future::ready(fresh_name()))),
             watcher: Arc::new(|_| {}),
         }
+    }
+}
+
+impl Config {
+    fn history(&self) -> HistoryTerms {
+        let kept = HistoryTerms { jobs_max: None, age_max: None };
+        self.office.as_ref().map_or(kept, |office| office.history)
     }
 }
 
@@ -115,6 +130,10 @@ pub enum Event {
     TaskStarted(PeerId, Assignment),
     /// A task of ours has stopped.
     TaskStopped(PeerId, Assignment),
+    /// This node does the chores now, in the office of this version, and why.
+    Collecting(String, u64),
+    /// Something about the mesh that this node is in.
+    Mesh(Arc<Change>),
     /// The log was trimmed up to here.
     Trimmed(Position),
     /// The log could not be trimmed; the next gc tries again.

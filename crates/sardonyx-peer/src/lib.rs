@@ -17,14 +17,17 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod chores;
 mod client;
 mod driver;
 pub mod job;
 mod log_size;
 mod node;
+mod nodes;
 mod tasks;
 mod trim;
 
+pub use chores::{Chores, Due, HistoryTerms, Office, Term};
 pub use client::{Client, Said};
 pub use driver::{
     CHECKPOINT_EVERY, Config, Driver, Event, Fatal, INBOX_MAX, Namer, OUTBOX_MAX, TASK_STOP_MAX,
@@ -32,5 +35,6 @@ pub use driver::{
 };
 pub use log_size::LogSize;
 pub use node::{BULK_MIN, Effect, Input, Node, Output};
+pub use nodes::{About, CARD_PEERS_MAX, CARD_TEXT_BYTES_MAX, Load, NodeCard, Nodes, Worker};
 pub use tasks::{DataTasks, Reports, Task, Tasks, WaitTasks, Work};
 pub use trim::{JOB_PIECE_BYTES_MAX, TRIM_STEPS, TrimStep, is_over, job_text, trim_steps};

@@ -2,7 +2,8 @@
 //!
 //! All nodes count the same entries. When there are enough, the node of the oldest member says
 //! `gc`; if nothing came of it after a tenth more, that of the second oldest, and so on around. So one
-//! node does it, whichever are alive, without asking each other.
+//! node does it, whichever are alive, without asking each other. Nodes in a mesh have a leader for
+//! that, who does it alone (`chores.rs`).
 
 use sardonyx_core::{
     Command, Entry, PeerId, Replica,
@@ -35,6 +36,12 @@ impl LogSize {
     /// An origin was taken.
     pub fn begin_again(&mut self) {
         (self.n_entries, self.n_asked) = (0, 0);
+    }
+
+    /// How many entries there are, if that is too many. For whoever does it alone.
+    pub fn over(&self) -> Option<u64> {
+        let trim_after = self.trim_after?.max(1);
+        (self.n_entries >= trim_after).then_some(self.n_entries)
     }
 
     /// The member that is to say `gc` now. Says so once for each member.
@@ -73,8 +80,9 @@ mod tests {
         replica.play(&join).unwrap();
         let mut size = LogSize::new(Some(100));
         (0..99).for_each(|_| size.note(&join));
-        assert_eq!(size.whose_turn(&replica), None);
+        assert_eq!((size.whose_turn(&replica), size.over()), (None, None));
         size.note(&join);
+        assert_eq!(size.over(), Some(100));
         assert_eq!(size.whose_turn(&replica), Some(peer("a")));
         assert_eq!(size.whose_turn(&replica), None, "once is enough");
         (0..10).for_each(|_| size.note(&join));
@@ -100,6 +108,6 @@ mod tests {
         let mut size = LogSize::new(None);
         let join = entry(PrepareJoinCluster { joiner: peer("a") });
         (0..1000).for_each(|_| size.note(&join));
-        assert_eq!(size.whose_turn(&Replica::new()), None);
+        assert_eq!((size.whose_turn(&Replica::new()), size.over()), (None, None));
     }
 }

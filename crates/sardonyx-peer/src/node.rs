@@ -121,6 +121,11 @@ impl Node {
         self.peers.values()
     }
 
+    /// Whether `peer` is one of its own.
+    pub fn has(&self, peer: &PeerId) -> bool {
+        self.peers.contains_key(peer)
+    }
+
     /// Whom it watches.
     pub fn watching(&self) -> impl Iterator<Item = &PeerId> {
         self.watching.keys()

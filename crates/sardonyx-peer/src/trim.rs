@@ -15,6 +15,8 @@ use sardonyx_core::{
 };
 use sardonyx_store::{Committed, Origin, Result, Store, Txn, Write};
 
+use crate::chores::{self, Office};
+
 /// The largest piece in which a job is put aside. Smaller than any store's limit for a value.
 pub const JOB_PIECE_BYTES_MAX: usize = 200 << 10;
 
@@ -51,8 +53,19 @@ fn prefix_of(job: &JobId) -> String {
     format!("{PREFIX}{}/{job}/", job.as_str().len())
 }
 
-/// Stores `origin` and trims the log. `jobs` are the texts of the unfinished jobs that were
-/// submitted since the last origin. False: somebody else has stored a later one.
+/// What became of trimming.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Trimmed {
+    /// The log begins at our origin.
+    Here,
+    /// Somebody else has stored a later one.
+    Elsewhere,
+    /// We lost the right to do so on the way.
+    OutOfOffice,
+}
+
+/// Stores `origin` and trims the log, in office if there is one. `jobs` are the texts of the
+/// unfinished jobs that were submitted since the last origin.
 ///
 /// Safe to repeat, and safe to be cut short anywhere: what was put aside too early is found by the
 /// next one, and entries are forgotten last.
@@ -60,23 +73,35 @@ pub(crate) async fn trim(
     store: &Store,
     origin: &Origin,
     jobs: &BTreeMap<JobId, JobText>,
+    office: Option<&Office>,
+) -> Result<Trimmed> {
+    for step in trim_steps() {
+        match chores::act_in(office, make(step, store, origin, jobs)).await.transpose()? {
+            Some(true) => {}
+            Some(false) => return Ok(Trimmed::Elsewhere),
+            None => return Ok(Trimmed::OutOfOffice),
+        }
+    }
+    Ok(Trimmed::Here)
+}
+
+/// Makes one step. False: it is not for us to go on.
+async fn make(
+    step: TrimStep,
+    store: &Store,
+    origin: &Origin,
+    jobs: &BTreeMap<JobId, JobText>,
 ) -> Result<bool> {
     let is_live = |job: &JobId| origin.replica.job(job).is_some_and(|job| job.is_live());
-    for step in trim_steps() {
-        match step {
-            TrimStep::PutJobsAside => {
-                for (job, text) in jobs.iter().filter(|(job, _)| is_live(job)) {
-                    put_aside(store, job, text).await?;
-                }
+    match step {
+        TrimStep::PutJobsAside => {
+            for (job, text) in jobs.iter().filter(|(job, _)| is_live(job)) {
+                put_aside(store, job, text).await?;
             }
-            TrimStep::StoreOrigin => {
-                if !store.set_origin(origin).await? {
-                    return Ok(false);
-                }
-            }
-            TrimStep::DropEndedJobs => drop_ended(store, origin).await?,
-            TrimStep::ForgetEntries => store.trim().await?,
         }
+        TrimStep::StoreOrigin => return store.set_origin(origin).await,
+        TrimStep::DropEndedJobs => drop_ended(store, origin).await?,
+        TrimStep::ForgetEntries => store.trim().await?,
     }
     Ok(true)
 }

@@ -40,7 +40,9 @@ mod man;
 mod mesh;
 mod mesh_client;
 mod mesh_http;
+mod mesh_options;
 mod mesh_start;
+mod nodes;
 mod peers;
 mod replay;
 mod replica;
@@ -51,6 +53,7 @@ mod start;
 mod start_events;
 mod start_http;
 mod start_log;
+mod start_mesh;
 mod start_number;
 mod start_queues;
 mod store;
@@ -77,7 +80,8 @@ enum Subcommands {
     Demo(demo::Demo),
     Run(run::Run),
     Check(check::Check),
-    Start(start::Start),
+    Start(Box<start::Start>),
+    Nodes(nodes::Nodes),
     Peers(peers::Peers),
     Top(top::Top),
     Submit(submit::Submit),
@@ -109,6 +113,7 @@ pub(crate) fn run() -> ExitCode {
         Subcommands::Run(it) => it.run(),
         Subcommands::Check(it) => it.run(),
         Subcommands::Start(it) => it.run(),
+        Subcommands::Nodes(it) => it.run(),
         Subcommands::Peers(it) => it.run(),
         Subcommands::Top(it) => it.run(),
         Subcommands::Submit(it) => it.run(),

@@ -160,6 +160,7 @@ impl Embedded {
             meters: self.engine.meters.clone(),
             queues: Some(self.engine.queues.clone()),
             mesh: None,
+            nodes: Arc::default(),
         };
         http::serve(listener, about, terms)
     }

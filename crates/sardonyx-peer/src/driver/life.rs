@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use sardonyx_core::{
-    Entry, PeerId, Position,
+    Command, Entry, PeerId, Position,
     command::{CompleteTask, Gc, KillJob, SealTask},
     peer::Standing,
     replica::job::Assignment,
@@ -35,9 +35,11 @@ use super::{
     watches::Watches,
 };
 use crate::{
+    chores::Chores,
     log_size::LogSize,
     node::{BULK_MIN, Input, Node},
     tasks::{Lanes, Report},
+    trim::Trimmed,
 };
 
 /// How many pieces of news wait for the loop; whoever brings more waits with them.
@@ -48,6 +50,8 @@ const REASON_BYTES_MAX: usize = 4 << 10;
 
 /// How long the session may take to close when a life is over; it ends by itself a little later.
 const CLOSE_MAX: Duration = Duration::from_secs(2);
+
+const OUT_OF_OFFICE: &str = "this node does not lead the mesh any more";
 
 /// News from the tasks that a life has put up.
 #[derive(Debug)]
@@ -61,7 +65,9 @@ pub(crate) enum Heard {
     /// A task does not stop.
     Stuck(PeerId, Assignment),
     Compared(Compared),
-    Trimmed(Result<Option<Position>, Error>),
+    Trimmed(Position, Result<Trimmed, Error>),
+    /// A `gc` of ours could not be said; without a reason, because another node holds the office.
+    NotCollected(Option<String>),
     /// Something that a life cannot do without has failed.
     Failed(Error),
 }
@@ -94,7 +100,10 @@ pub(super) struct Life {
     outbox: Outbox,
     pub(super) boarding: Boarding,
     left: Left,
-    size: LogSize,
+    pub(super) size: LogSize,
+    pub(super) chores: Chores,
+    /// When it was last looked whether there are chores.
+    pub(super) looked: Option<Duration>,
     vigil: Vigil,
     /// What is done on the side: pulses, comparing, trimming.
     pub(super) errands: JoinSet<()>,
@@ -151,6 +160,8 @@ impl Life {
             boarding: Boarding::new(config.n_peers, config.back_off),
             left: Left::default(),
             size: LogSize::new(config.trim_after),
+            chores: Chores::new(config.history()),
+            looked: None,
             vigil: Vigil::new(session.timeout()),
             errands: JoinSet::new(),
             n_pulsing: 0,
@@ -209,6 +220,7 @@ impl Life {
                 return Err(Ending::Again("the session is lost".into()));
             }
             self.handle(happened).await?;
+            self.do_chores();
         }
     }
 
@@ -259,12 +271,25 @@ impl Life {
             Heard::Compared(Compared::Other { position, ours, theirs, who }) => {
                 return Err(Ending::Fatal(Fatal::Diverged { position, ours, theirs, who }));
             }
-            Heard::Trimmed(Ok(Some(position))) => self.tell(&Event::Trimmed(position)),
-            Heard::Trimmed(Ok(None)) => {}
-            Heard::Trimmed(Err(why)) => self.tell(&Event::NotTrimmed(why.to_string())),
+            Heard::Trimmed(position, trimmed) => self.has_trimmed(position, trimmed),
+            Heard::NotCollected(why) => {
+                self.chores.over();
+                self.tell(&Event::NotTrimmed(why.unwrap_or_else(|| OUT_OF_OFFICE.into())));
+            }
             Heard::Failed(why) => return Err(why.into()),
         }
         Ok(())
+    }
+
+    fn has_trimmed(&mut self, position: Position, trimmed: Result<Trimmed, Error>) {
+        self.chores.trims(false);
+        match trimmed {
+            Ok(Trimmed::Here) => self.tell(&Event::Trimmed(position)),
+            // It is trimmed, and that is what counts.
+            Ok(Trimmed::Elsewhere) => {}
+            Ok(Trimmed::OutOfOffice) => self.tell(&Event::NotTrimmed(OUT_OF_OFFICE.into())),
+            Err(why) => self.tell(&Event::NotTrimmed(why.to_string())),
+        }
     }
 
     /// A task said something. What it says after the cluster took it away counts for nothing.
@@ -303,6 +328,9 @@ impl Life {
                     self.position = Some(position);
                     let entry = Entry { position, command };
                     self.size.note(&entry);
+                    if matches!(entry.command, Command::Gc(_)) {
+                        self.chores.over();
+                    }
                     entries.push(entry);
                     if is_checkpoint(position) && !is_bulk && self.has_caught_up {
                         self.play(&mut entries);
@@ -319,7 +347,9 @@ impl Life {
         if std::mem::take(&mut self.trim_is_wanted) {
             self.trim();
         }
-        if let Some(peer) = self.size.whose_turn(self.node.replica()) {
+        if self.config.office.is_none()
+            && let Some(peer) = self.size.whose_turn(self.node.replica())
+        {
             self.step(Input::Say(peer.clone(), Gc { caller: peer }.into()));
         }
     }
@@ -468,7 +498,8 @@ impl Life {
                 | Heard::Report(..)
                 | Heard::Started(..)
                 | Heard::Compared(_)
-                | Heard::Trimmed(_)
+                | Heard::Trimmed(..)
+                | Heard::NotCollected(_)
                 | Heard::Failed(_) => {}
             }
         }

@@ -1,12 +1,16 @@
 //! Effects, carried out: one match. Nothing here waits; what takes time is put on the way.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+use sardonyx_core::command::Gc;
 use sardonyx_store::Origin;
 use tokio::time::Instant;
 
-use super::{Heard, life::Life};
+use super::{Event, Heard, life::Life, vigil::boot_clock};
 use crate::{node::Effect, trim};
+
+/// How often a node looks whether there are chores: it goes through all jobs.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 impl Life {
     pub(super) fn perform(&mut self, effect: Effect) {
@@ -49,12 +53,38 @@ impl Life {
         let replica = self.node.replica().clone();
         let origin = Origin { position, replica, seen: self.subscription.seen().clone() };
         let (store, heard) = (self.store.clone(), self.heard.clone());
-        let jobs = self.node.jobs().clone();
+        let (jobs, office) = (self.node.jobs().clone(), self.config.office.clone());
+        self.chores.trims(true);
         self.errand(async move {
-            let trimmed = trim::trim(&store, &origin, &jobs).await;
-            let trimmed = trimmed.map(|is_ours| is_ours.then_some(position));
+            let trimmed = trim::trim(&store, &origin, &jobs, office.as_ref()).await;
             // A life that has ended does not want to know.
-            let _ = heard.send(Heard::Trimmed(trimmed)).await;
+            let _ = heard.send(Heard::Trimmed(position, trimmed)).await;
+        });
+    }
+
+    /// Says `gc` when it is due and this node is the one to say it.
+    pub(super) fn do_chores(&mut self) {
+        let Some(office) = self.config.office.clone() else { return };
+        let now = boot_clock();
+        if self.is_leaving() || self.looked.is_some_and(|at| now.saturating_sub(at) < LOOK_EVERY) {
+            return;
+        }
+        self.looked = Some(now);
+        let Some(due) = self.chores.due(&self.size, self.node.replica(), now) else { return };
+        // The others of ours may be behind in joining; whoever is in can say it.
+        let ours = self.node.replica().peers().find(|peer| self.node.has(peer)).cloned();
+        let Some(caller) = ours else { return };
+        let Some(term) = (office.term)() else { return };
+        self.chores.said(now);
+        self.tell(&Event::Collecting(due.to_string(), term.version));
+        let (store, heard) = (self.store.clone(), self.heard.clone());
+        self.errand(async move {
+            let said = office.act(store.append(&Gc { caller }.into())).await;
+            // Once it is said, playing it says the rest.
+            if !matches!(said, Some(Ok(_))) {
+                let why = said.and_then(Result::err).map(|why| why.to_string());
+                let _ = heard.send(Heard::NotCollected(why)).await;
+            }
         });
     }
 }

@@ -37,7 +37,8 @@ impl Vigil {
     }
 }
 
-fn boot_clock() -> Duration {
+/// The clock that goes on while the machine sleeps.
+pub(super) fn boot_clock() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
     Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or_default())

@@ -3,6 +3,8 @@
 // A test that cannot go on says so by panicking.
 #![allow(clippy::unwrap_used, clippy::expect_used, unreachable_pub)]
 
+mod cards;
+mod chores;
 mod disturbed;
 mod jobs;
 mod lives;

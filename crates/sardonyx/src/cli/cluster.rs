@@ -36,6 +36,15 @@ impl At {
         }
     }
 
+    /// The cluster's name, for those who are not its store: that of the URL if it has one.
+    pub(super) fn name(&self) -> Result<String, Failure> {
+        const NAMELESS: &str = "sardonyx";
+        let url = self.url()?;
+        let path = url.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
+        let named = path.and_then(|(_, path)| path.split('?').next()).filter(|it| !it.is_empty());
+        Ok(self.cluster.as_deref().or(named).unwrap_or(NAMELESS).to_owned())
+    }
+
     /// Opens the store to look into it.
     pub(super) async fn open(&self) -> Result<Store, Failure> {
         open_existing(&self.url()?).await
@@ -106,6 +115,18 @@ pub(super) async fn say(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cluster_has_the_name_that_its_url_has() {
+        let name = |store: &str, cluster: Option<&str>| {
+            At { store: store.into(), cluster: cluster.map(str::to_owned) }.name().map_err(|_| ())
+        };
+        assert_eq!(name("embedded:data", None), Ok("sardonyx".into()));
+        assert_eq!(name("embedded:data", Some("prod")), Ok("prod".into()));
+        assert_eq!(name("sardonyx://127.0.0.1:7440?token-file=/a/b", None), Ok("sardonyx".into()));
+        assert_eq!(name("etcd://a:1,b:2/prod?user=u", None), Ok("prod".into()));
+        assert_eq!(name("etcd://a:1", Some("prod")), Ok("prod".into()));
+    }
 
     #[test]
     fn a_name_finds_its_place_in_every_url() {

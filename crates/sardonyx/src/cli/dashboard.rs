@@ -40,6 +40,7 @@ impl Dashboard {
                 meters: Default::default(),
                 queues: None,
                 mesh: None,
+                nodes: Arc::default(),
             };
             let server = self.http.serve_at(about, self.http.address_or_usual()).await?;
             let url = server.url();

@@ -14,6 +14,7 @@ use axum::{
 };
 use bytes::Bytes;
 use sardonyx_mesh::{Address, Mesh, events::SendError};
+use sardonyx_peer::Nodes;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -21,6 +22,20 @@ use serde_json::{Value, json};
 const ASK_PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) fn router(mesh: Arc<Mesh>) -> Router {
+    routes(mesh).layer(axum::middleware::from_fn(only_from_here))
+}
+
+/// The same for a node of the engine, which also knows what the others run.
+pub(super) fn router_with_nodes(mesh: Arc<Mesh>, nodes: Nodes) -> Router {
+    let list = Router::new().route("/v1/nodes", get(list)).with_state(nodes);
+    routes(mesh).merge(list).layer(axum::middleware::from_fn(only_from_here))
+}
+
+async fn list(State(nodes): State<Nodes>) -> Json<Value> {
+    Json(json!({ "nodes": nodes.list() }))
+}
+
+fn routes(mesh: Arc<Mesh>) -> Router {
     Router::new()
         .route("/v1/mesh", get(status))
         .route("/v1/mesh/leave", post(leave))
@@ -28,7 +43,6 @@ pub(super) fn router(mesh: Arc<Mesh>) -> Router {
         .route("/v1/mesh/send", post(send))
         .route("/healthz", get(health))
         .route("/metrics", get(metrics))
-        .layer(axum::middleware::from_fn(only_from_here))
         .with_state(mesh)
 }
 

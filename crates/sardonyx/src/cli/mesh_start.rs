@@ -8,25 +8,15 @@ use std::{
     time::Duration,
 };
 
-use clap::{Args, ValueEnum};
-use sardonyx_mesh::{
-    Address, Config, Mesh, Network, Options, Profile, Seen, StartError, Store, describe,
-    events::envelope::Raw, greet::key::Key, tcp::tls::Tls,
-};
+use clap::Args;
+use sardonyx_mesh::{Address, Mesh, Options, Seen, describe, events::envelope::Raw};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Failure, mesh_http};
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Timing {
-    /// 0.5 / 1.5 / 4.5 / 1 s: one data centre.
-    Lan,
-    /// 10 / 30 / 90 / 5 s: as the protocol's document has it.
-    Documented,
-    /// 0.1 / 0.3 / 0.9 / 0.2 s: for tests.
-    Test,
-}
+use super::{
+    Failure, mesh_http,
+    mesh_options::{self, Timing, Wishes},
+};
 
 /// Run a node until it is stopped; then it says goodbye, and hands over first if it leads.
 #[derive(Args)]
@@ -99,9 +89,13 @@ pub(super) struct Start {
     #[arg(long)]
     insecure: bool,
 
-    /// Print changes and events as one JSON object a line.
+    /// Print changes and events as one JSON object a line, with the time of this machine's clock.
     #[arg(long)]
     json: bool,
+
+    /// Print how late this process wakes up, whenever it is late: for tests that measure.
+    #[arg(long, hide = true, requires = "json")]
+    lateness: bool,
 }
 
 impl Start {
@@ -110,18 +104,11 @@ impl Start {
         // A second one in this process would be a mistake of ours, not of the user's.
         tracing::subscriber::set_global_default(log).map_err(Failure::world)?;
         let (http, json) = (self.http, self.json);
-        if let Some(open) = http.filter(|it| !it.ip().is_loopback()) {
-            let why = "the commands that it takes ask for no password";
-            return Err(Failure::input(format!("--http {open} is not on loopback: {why}")));
-        }
-        let mesh = Mesh::start(self.options()?).await.map_err(|why| match &why {
-            StartError::Config(_) | StartError::OtherStore { .. } => Failure::input(why),
-            StartError::World(_) => Failure::world(why),
-        })?;
-        let mesh = Arc::new(mesh);
+        http.map_or(Ok(()), |at| only_here("--http", at))?;
+        let mesh = Arc::new(mesh_options::start(self.options()?).await?);
         let (mut watch, mut events) = (mesh.watch(), mesh.receive_raw(None));
         let server = match http {
-            Some(http) => Some(serve(http, &mesh).await?),
+            Some(http) => Some(serve(http, &mesh, mesh_http::router(Arc::clone(&mesh))).await?),
             None => None,
         };
         tell(
@@ -130,8 +117,16 @@ impl Start {
             || json!({ "listening": mesh.node().address, "incarnation": mesh.node().incarnation.0 }),
         )?;
         let mut terminated = signal(SignalKind::terminate())?;
+        let is_measured = self.lateness;
+        // Kept across turns, so that no pause goes by between two of them.
+        let mut nap = Box::pin(lateness());
         let result = loop {
             tokio::select! {
+                late = &mut nap, if is_measured => {
+                    nap = Box::pin(lateness());
+                    let micros = u64::try_from(late.as_micros()).unwrap_or(u64::MAX);
+                    tell(json, "", || json!({ "late-micros": micros }))?;
+                }
                 Some(seen) = watch.next() => show(json, &seen)?,
                 Some(event) = events.next() => take(json, event)?,
                 ended = mesh.ended() => break ended,
@@ -150,65 +145,78 @@ impl Start {
     }
 
     fn options(&self) -> Result<Options, Failure> {
-        let is_loopback =
-            self.listen.host().parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
-                || self.listen.host() == "localhost";
-        let is_guarded = self.key_file.is_some() || self.tls_ca.is_some();
-        if !is_loopback && !is_guarded && !self.insecure {
-            let listen = &self.listen;
-            return Err(Failure::input(format!(
-                "{listen} is not on loopback: give --key-file or --tls-ca, or mean it with --insecure"
-            )));
-        }
-        let key = self.key_file.as_deref().map(Key::read).transpose().map_err(Failure::input)?;
-        let network = match (&self.tls_ca, &self.tls_cert, &self.tls_key) {
-            (Some(ca), Some(cert), Some(key)) => {
-                Network::Tls(Tls::read(ca, cert, key).map_err(Failure::input)?)
-            }
-            _ => Network::Tcp,
+        let tls = match (&self.tls_ca, &self.tls_cert, &self.tls_key) {
+            (Some(ca), Some(cert), Some(key)) => Some([&**ca, &**cert, &**key]),
+            _ => None,
         };
-        let place = self.listen.to_string().replace([':', '[', ']'], "_");
-        let default = || PathBuf::from(".sardonyx/mesh").join(place);
-        let store = match self.unsafe_volatile_votes {
-            true => Store::UnsafeVolatileVotes,
-            false => Store::Directory(self.data.clone().unwrap_or_else(default)),
-        };
-        let profile = match self.profile {
-            Timing::Lan => Profile::Lan,
-            Timing::Documented => Profile::Documented,
-            Timing::Test => Profile::Test,
-        };
-        let config = Config {
+        let wishes = Wishes {
+            listen: &self.listen,
+            seeds: &self.seeds,
             nodes: self.nodes,
-            address: self.listen.clone(),
-            name: self.name.clone().unwrap_or_else(|| self.listen.to_string()),
-            cluster: self.cluster.clone(),
-            seeds: self.seeds.clone(),
-            voters: self.voters.clone(),
+            profile: self.profile,
+            name: self.name.as_deref(),
+            cluster: &self.cluster,
+            data: self.data.as_deref(),
+            unsafe_volatile_votes: self.unsafe_volatile_votes,
             observer: self.observer,
-            found_by_itself: !self.join_only,
-            timers: profile.timers(),
+            voters: self.voters.as_deref(),
+            join_only: self.join_only,
+            key_file: self.key_file.as_deref(),
+            tls,
+            insecure: self.insecure,
+            prefix: "",
         };
-        Ok(Options { config, network, key, store })
+        wishes.options()
+    }
+}
+
+/// Whoever can reach it may give orders, so only this machine can.
+pub(super) fn only_here(flag: &str, at: SocketAddr) -> Result<(), Failure> {
+    match at.ip().is_loopback() {
+        true => Ok(()),
+        false => {
+            let why = "the commands that it takes ask for no password";
+            Err(Failure::input(format!("{flag} {at} is not on loopback: {why}")))
+        }
     }
 }
 
 /// Answers over HTTP until the node has ended and everybody has been answered.
-async fn serve(
+pub(super) async fn serve(
     at: SocketAddr,
     mesh: &Arc<Mesh>,
+    app: axum::Router,
 ) -> Result<tokio::task::JoinHandle<io::Result<()>>, Failure> {
     let listener = tokio::net::TcpListener::bind(at).await;
     let listener = listener.map_err(|why| Failure::world(format!("{at}: {why}")))?;
-    let (app, until) = (mesh_http::router(Arc::clone(mesh)), Arc::clone(mesh));
+    let until = Arc::clone(mesh);
     let ended = async move { drop(until.ended().await) };
     Ok(tokio::spawn(axum::serve(listener, app).with_graceful_shutdown(ended).into_future()))
+}
+
+/// Sleeps again and again, until it was woken too late; says by how much. Whatever else this process
+/// does is as late as that.
+async fn lateness() -> Duration {
+    const NAP: Duration = Duration::from_millis(5);
+    const LATE: Duration = Duration::from_millis(5);
+    loop {
+        let begun = tokio::time::Instant::now();
+        tokio::time::sleep(NAP).await;
+        let late = begun.elapsed().saturating_sub(NAP);
+        if late > LATE {
+            return late;
+        }
+    }
 }
 
 fn tell(json: bool, text: &str, value: impl FnOnce() -> serde_json::Value) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match json {
-        true => writeln!(out, "{}", value())?,
+        true => {
+            let mut line = value();
+            line["at-micros"] = Mesh::now().0.into();
+            writeln!(out, "{line}")?;
+        }
         false => writeln!(out, "{text}")?,
     }
     Ok(out.flush()?)

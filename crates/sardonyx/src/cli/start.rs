@@ -3,9 +3,9 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
-use sardonyx::{Registry, http::About};
+use sardonyx::{Registry, http};
 use sardonyx_core::{JobScheduler, JoinProtocol, command::ConfigureCluster};
-use sardonyx_peer::{Config, DataTasks, Driver, job};
+use sardonyx_peer::{About, Config, DataTasks, Driver, job};
 use sardonyx_store::{Location, Options, Serving, Store};
 use sardonyx_task::{meter::Meters, pipeline::Engine, pool::Pool};
 use tokio::net::TcpListener;
@@ -16,6 +16,7 @@ use super::{
     start_events::{Printer, shown},
     start_http::Http,
     start_log::Log,
+    start_mesh::{self, Joined, MeshFlags},
     start_number::Number,
     start_queues::{self, NodeQueues},
     stopped,
@@ -35,6 +36,8 @@ Examples:
   sardonyx start --peers 4 --listen 127.0.0.1:7440       one machine, and others may look
   sardonyx start --peers 8 --store sardonyx://127.0.0.1:7440
   sardonyx start --peers 8 --store etcd://10.0.0.1:2379 --cluster prod
+  sardonyx start --peers 8 --store etcd://10.0.0.1:2379 --mesh-listen 10.0.0.7:7401 \\
+    --seeds 10.0.0.7:7401,10.0.0.8:7401 --nodes 3 --mesh-key-file key   one of them does the chores
   sardonyx start --peers 4 --http 127.0.0.1:7400         with a dashboard at that address
 
 Every flag can also be a variable, SARDONYX_PEERS and so on, and a key of --config FILE, which is
@@ -102,6 +105,9 @@ pub(crate) struct Start {
     /// A file with settings; every flag is a key of it. Left out, ./sardonyx.toml if it is there.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+
+    #[command(flatten)]
+    mesh: MeshFlags,
 }
 
 /// Reads a name as it stands in the log.
@@ -191,15 +197,21 @@ impl Start {
     }
 
     /// What is served over HTTP.
-    fn about(&self, store: &Store, engine: Option<&Engine>) -> Result<About, Failure> {
-        Ok(About {
+    fn about(
+        &self,
+        store: &Store,
+        engine: Option<&Engine>,
+        mesh: Option<&Joined>,
+    ) -> Result<http::About, Failure> {
+        Ok(http::About {
             store: store.clone(),
             cluster: shown(&self.at.url()?),
             label: label(),
             registry: engine.map_or_else(Registry::built_in, |it| (*it.registry).clone()),
             meters: engine.map(|it| it.meters.clone()).unwrap_or_default(),
             queues: engine.map(|it| it.queues.clone()),
-            mesh: None,
+            mesh: mesh.map(|joined| Arc::clone(joined.mesh())),
+            nodes: Arc::default(),
         })
     }
 
@@ -216,14 +228,31 @@ impl Start {
         let (url, token) = (self.at.url()?, self.token_file.as_deref());
         let queues = start_queues::open(self.queues.as_deref(), &url, listener, token).await?;
         let engine = self.engine(queues.as_ref())?;
-        let server = self.http.serve(self.about(store, engine.as_ref())?).await?;
-        if let Some(server) = &server {
-            printer.serves(&server.url())?;
+        let name = self.at.name()?;
+        let mut mesh = self.mesh.join(&name, &label(), printer.watcher()).await?;
+        let about = self.about(store, engine.as_ref(), mesh.as_ref())?;
+        let nodes = Arc::clone(&about.nodes);
+        let server = self.http.serve(about).await?;
+        let at = server.as_ref().map(http::Server::url);
+        if let Some(at) = &at {
+            printer.serves(at)?;
         }
-        let config = self.config(store, engine, &number, &printer);
-        let ended = self.drive(store, config, &mut printer).await;
+        let mut config = self.config(store, engine, &number, &printer);
+        config.office = mesh.as_ref().map(Joined::office);
+        let mut driver = Driver::start(store, config);
+        let (view, worker) = (driver.view(), number.worker());
+        let about = About { name: label(), view, worker, http: at };
+        // Shows this node to the others until it goes.
+        let listed = start_mesh::nodes(about, mesh.as_mut()).await?;
+        // Nobody else sets it.
+        let _ = nodes.set(listed);
+        let ended = drive(&mut driver, &mut printer).await;
         if let Some(server) = server {
             server.stop().await;
+        }
+        if let Some(mesh) = mesh {
+            mesh.leave().await;
+            printer.drain()?;
         }
         if let Some(queues) = queues {
             queues.close().await;
@@ -231,14 +260,10 @@ impl Start {
         number.leave().await;
         ended
     }
+}
 
-    async fn drive(
-        &self,
-        store: &Store,
-        config: Config,
-        printer: &mut Printer,
-    ) -> Result<(), Failure> {
-        let mut driver = Driver::start(store, config);
+/// Until the node has ended; a signal has it leave.
+async fn drive(driver: &mut Driver, printer: &mut Printer) -> Result<(), Failure> {
         let mut is_leaving = false;
         // Kept across turns: a signal that comes while something is printed counts as well.
         let mut signal = Box::pin(stopped());
@@ -260,7 +285,6 @@ impl Start {
                 }
             }
         }
-    }
 }
 
 /// Who this is, for people.

@@ -11,6 +11,7 @@ use std::{
 use indicatif::{ProgressBar, ProgressStyle};
 use sardonyx_core::{PeerId, replica::job::Assignment};
 use sardonyx_ids::{Source as _, System};
+use sardonyx_mesh::describe;
 use sardonyx_peer::Event;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -175,6 +176,10 @@ impl Printer {
             Event::TaskStopped(peer, it) => {
                 format!("{peer} has stopped {} of {}", it.task, it.job)
             }
+            Event::Collecting(why, version) => {
+                format!("{why}: as leader {version} of the mesh, this node collects what is over")
+            }
+            Event::Mesh(change) => format!("mesh: {}", describe(&change)),
             Event::Trimmed(at) => format!("the log now begins at {at}"),
             Event::NotTrimmed(why) => format!("the log was not trimmed: {why}"),
             Event::Unreadable(at, why) => format!("entry {at} cannot be read: {why}"),
@@ -200,6 +205,12 @@ fn as_json(event: Event) -> Value {
         Event::Left(peer) => json!({"event": "left", "peer": peer}),
         Event::TaskStarted(peer, it) => task("task-started", peer, it),
         Event::TaskStopped(peer, it) => task("task-stopped", peer, it),
+        Event::Collecting(why, version) => {
+            json!({"event": "collecting", "why": why, "version": version})
+        }
+        Event::Mesh(change) => {
+            json!({"event": "mesh", "change": change.as_ref(), "text": describe(&change)})
+        }
         Event::Trimmed(at) => json!({"event": "trimmed", "position": at}),
         Event::NotTrimmed(why) => json!({"event": "not-trimmed", "why": why}),
         Event::Unreadable(at, why) => json!({"event": "unreadable", "position": at, "why": why}),

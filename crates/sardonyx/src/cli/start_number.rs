@@ -10,7 +10,7 @@ use sardonyx_ids::{
     Config, Form, Ids, NoIds,
     lease::{Problem, Terms},
 };
-use sardonyx_peer::{Event, Namer};
+use sardonyx_peer::{Event, Namer, Worker};
 use sardonyx_store::{Error, Store};
 
 use super::Failure;
@@ -39,6 +39,12 @@ impl Number {
             let (ids, watcher) = (Arc::clone(&ids), Arc::clone(&watcher));
             Box::pin(async move { name(&ids, &*watcher).await })
         })
+    }
+
+    /// Says which number it is, while there is one. Does not keep anybody from giving it back.
+    pub(super) fn worker(&self) -> Worker {
+        let status = self.0.watch();
+        Arc::new(move || status.borrow().worker)
     }
 
     /// Gives the number back. Needs everybody who names to be gone; otherwise it comes free by

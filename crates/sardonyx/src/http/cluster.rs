@@ -167,6 +167,10 @@ pub(crate) struct NodeShown {
     /// What it says of itself.
     #[schema(value_type = Object)]
     about: Value,
+    /// Its load, its worker number and its place in the mesh, if the node that was asked is in one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    card: Option<sardonyx_peer::NodeCard>,
 }
 
 pub(crate) async fn nodes(State(site): State<Site>) -> Result<Json<Nodes>, Refusal> {
@@ -174,10 +178,12 @@ pub(crate) async fn nodes(State(site): State<Site>) -> Result<Json<Nodes>, Refus
     let late = |_| sardonyx_store::Error::Unavailable("no answer in time".into());
     let listed = tokio::time::timeout(Site::PATIENCE, listed).await.map_err(late)??;
     let replica = site.view().head().replica;
+    let cards = site.about().nodes.get().map(sardonyx_peer::Nodes::list).unwrap_or_default();
     let node = |(name, about): (String, Value)| {
+        let card = cards.iter().find(|card| card.life == name).cloned();
         let is_of = |peer: &&sardonyx_core::PeerId| shown::node_of(peer.as_str()) == name;
         let members = replica.peers().filter(is_of).count();
-        NodeShown { name, members, about }
+        NodeShown { name, members, about, card }
     };
     Ok(Json(Nodes { nodes: listed.into_iter().map(node).collect() }))
 }

@@ -3,7 +3,7 @@
 use std::{
     net::{IpAddr, SocketAddr},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -42,6 +42,8 @@ pub struct About {
     pub queues: Option<Queues>,
     /// The mesh, if this node is in one.
     pub mesh: Option<Arc<Mesh>>,
+    /// Which nodes there are, as this one knows them; set once it runs.
+    pub nodes: Arc<OnceLock<sardonyx_peer::Nodes>>,
 }
 
 /// On which terms.

@@ -13,6 +13,7 @@ mod guide_page;
 mod jobs;
 mod many;
 mod mesh;
+mod mesh_engine;
 mod node;
 mod nodes;
 mod nodes_data;
