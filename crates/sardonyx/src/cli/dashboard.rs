@@ -1,6 +1,9 @@
 //! `sardonyx dashboard`: looks at a cluster without being part of it.
 
-use std::io::{self, Write as _};
+use std::{
+    io::{self, Write as _},
+    sync::Arc,
+};
 
 use clap::Args;
 use sardonyx::{Registry, http::About};

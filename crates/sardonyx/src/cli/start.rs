@@ -264,27 +264,27 @@ impl Start {
 
 /// Until the node has ended; a signal has it leave.
 async fn drive(driver: &mut Driver, printer: &mut Printer) -> Result<(), Failure> {
-        let mut is_leaving = false;
-        // Kept across turns: a signal that comes while something is printed counts as well.
-        let mut signal = Box::pin(stopped());
-        loop {
-            tokio::select! {
-                ended = driver.ended() => {
-                    printer.drain()?;
-                    return Ok(ended?);
+    let mut is_leaving = false;
+    // Kept across turns: a signal that comes while something is printed counts as well.
+    let mut signal = Box::pin(stopped());
+    loop {
+        tokio::select! {
+            ended = driver.ended() => {
+                printer.drain()?;
+                return Ok(ended?);
+            }
+            printed = printer.print() => printed?,
+            asked = &mut signal => {
+                asked?;
+                signal = Box::pin(stopped());
+                if is_leaving {
+                    return Err(Failure::world("stopped before it had left the ring"));
                 }
-                printed = printer.print() => printed?,
-                asked = &mut signal => {
-                    asked?;
-                    signal = Box::pin(stopped());
-                    if is_leaving {
-                        return Err(Failure::world("stopped before it had left the ring"));
-                    }
-                    is_leaving = true;
-                    driver.stop();
-                }
+                is_leaving = true;
+                driver.stop();
             }
         }
+    }
 }
 
 /// Who this is, for people.

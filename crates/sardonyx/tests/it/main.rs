@@ -6,9 +6,9 @@
 mod chrome;
 mod clients;
 mod dashboard;
-mod guide_http;
 mod demo;
 mod guide;
+mod guide_http;
 mod guide_page;
 mod jobs;
 mod many;
