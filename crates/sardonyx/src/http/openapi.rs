@@ -116,10 +116,11 @@ fn responses(route: &Route, schemas: &mut Map<String, Value>) -> Value {
     let mut all = json!({ "200": { "description": "All is well.", "content": content } });
     let general: &[u16] = match route.rule {
         Rule::Anyone => &[],
-        Rule::Page => &[400, 403, 413, 415, 421],
+        Rule::Page => &[403, 421],
         Rule::Role(_) => &[400, 401, 403, 421],
     };
-    for code in general.iter().chain(route.refusals) {
+    let of_body: &[u16] = if route.sent.is_some() { &[400, 408, 413, 415] } else { &[] };
+    for code in general.iter().chain(of_body).chain(route.refusals) {
         let reference = json!({ "$ref": "#/components/schemas/Refusal" });
         let content = match route.rule {
             Rule::Anyone => json!({ "text/plain": { "schema": { "type": "string" } } }),
@@ -136,6 +137,7 @@ fn meaning(code: u16) -> &'static str {
         401 => "A token is needed, and this is none of ours.",
         403 => "Your role does not suffice, or a page of another site asks.",
         404 => "There is no such thing.",
+        408 => "The body did not come in time.",
         409 => "The cluster rejected it; nothing was changed.",
         410 => "That far back nothing is known here.",
         413 => "The body is too large.",

@@ -253,7 +253,7 @@ fn about_jobs() -> Vec<Route> {
                 ),
             ],
             sent: Some(Sent::Job),
-            refusals: &[409, 413, 415, 422, 503],
+            refusals: &[409, 422, 503],
             ..writes(
                 "/v1/jobs",
                 SUBMIT,
@@ -294,7 +294,7 @@ fn about_jobs() -> Vec<Route> {
         Route {
             parameters: vec![JOB],
             sent: Some(Sent::Json(Shape::of::<jobs_write::Reason>())),
-            refusals: &[404, 409, 413, 415, 503],
+            refusals: &[404, 409, 503],
             ..writes(
                 "/v1/jobs/{job}/kill",
                 SUBMIT,
