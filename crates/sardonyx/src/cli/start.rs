@@ -103,6 +103,7 @@ impl Start {
         if self.peers == 0 {
             return Err(Failure::input("--peers 0: a node has at least one peer"));
         }
+        self.http.check()?;
         super::block_on(async {
             let (store, serving, listener) = self.open().await?;
             let ended = self.node(&store, serving.as_ref(), listener).await;

@@ -1,6 +1,7 @@
 //! The description of the API, made from the table of endpoints and the types that are sent.
 
 use axum::Json;
+use sardonyx_core::id::ID_BYTES_MAX;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -94,7 +95,13 @@ fn parameter(route: &Route, parameter: &Parameter) -> Value {
     let is_in_path = route.path.contains(&format!("{{{}}}", parameter.name));
     let mut schema = json!({ "type": parameter.kind });
     if parameter.kind == "integer" {
-        schema["minimum"] = json!(0);
+        let (least, most) = parameter.bounds.unwrap_or((0, u64::MAX));
+        (schema["minimum"], schema["maximum"]) = (json!(least), json!(most));
+    }
+    if matches!(parameter.name, "job" | "id") {
+        schema["minLength"] = json!(1);
+        schema["maxLength"] = json!(ID_BYTES_MAX);
+        schema["pattern"] = json!(r"^[^\u0000-\u001f\u007f-\u009f]+$");
     }
     json!({
         "name": parameter.name,
