@@ -61,6 +61,7 @@ pub fn serve(listener: TcpListener, about: About, terms: Terms) -> Result<Server
     let site = Site::new(about, terms, address, stopped);
     let mut server = Server::start(listener, tls, routes::router(&site), stop)?;
     server.spawn(site.sample());
+    server.spawn(events::tell(site));
     Ok(server)
 }
 

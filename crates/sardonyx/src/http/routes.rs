@@ -240,6 +240,7 @@ fn about_jobs() -> Vec<Route> {
             parameters: vec![
                 Parameter::new("after", "string", "Only those behind the job of this id."),
                 limit("How many, 1 to 1000; 1000 if left out.", JOBS_PAGE_MAX),
+                Parameter::new("newest", "boolean", "The newest first."),
             ],
             refusals: &[404],
             ..reads(
