@@ -37,6 +37,7 @@ mod timeline;
 mod view;
 
 pub use access::{Role, SESSION_MAX, SESSIONS_MAX, TOKEN_BYTES_MAX, TOKENS_MAX, Token, Tokens};
+pub use asked::BODY_MAX;
 pub use cluster::PEERS_PAGE_MAX;
 pub use events::STREAMS_MAX;
 pub use jobs::{JOBS_PAGE_MAX, WAIT_MAX};
@@ -60,6 +61,7 @@ pub fn serve(listener: TcpListener, about: About, terms: Terms) -> Result<Server
     let site = Site::new(about, terms, address, stopped);
     let mut server = Server::start(listener, tls, routes::router(&site), stop)?;
     server.spawn(site.sample());
+    server.spawn(events::tell(site));
     Ok(server)
 }
 

@@ -120,6 +120,7 @@ impl Start {
         if self.peers == 0 {
             return Err(Failure::input("--peers 0: a node has at least one peer"));
         }
+        self.http.check()?;
         self.log.begin();
         super::block_on(async {
             let (store, serving, listener) = self.open().await?;

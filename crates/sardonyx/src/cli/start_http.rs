@@ -43,6 +43,27 @@ pub(super) struct Http {
 }
 
 impl Http {
+    /// Whether it can be served as it was asked for, before anything is begun.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        match self.address {
+            Some(address) => self.terms()?.check(address).map_err(Failure::input),
+            None => Ok(()),
+        }
+    }
+
+    fn terms(&self) -> Result<Terms, Failure> {
+        let tls = match (&self.certificate, &self.key) {
+            (Some(certificate), Some(key)) => Some(Tls::read(certificate, key)),
+            _ => None,
+        };
+        Ok(Terms {
+            tokens: self.tokens.as_deref().map(Tokens::read).transpose().map_err(Failure::input)?,
+            tls: tls.transpose().map_err(Failure::input)?,
+            hosts: self.hosts.clone(),
+            is_insecure: self.insecure,
+        })
+    }
+
     /// Serves, if it was asked for.
     pub(super) async fn serve(&self, about: http::About) -> Result<Option<Server>, Failure> {
         match self.address {
@@ -62,16 +83,7 @@ impl Http {
         about: http::About,
         address: SocketAddr,
     ) -> Result<Server, Failure> {
-        let tls = match (&self.certificate, &self.key) {
-            (Some(certificate), Some(key)) => Some(Tls::read(certificate, key)),
-            _ => None,
-        };
-        let terms = Terms {
-            tokens: self.tokens.as_deref().map(Tokens::read).transpose().map_err(Failure::input)?,
-            tls: tls.transpose().map_err(Failure::input)?,
-            hosts: self.hosts.clone(),
-            is_insecure: self.insecure,
-        };
+        let terms = self.terms()?;
         terms.check(address).map_err(Failure::input)?;
         let listener = TcpListener::bind(address).await;
         let listener = listener.map_err(|why| Failure::world(format!("{address}: {why}")))?;

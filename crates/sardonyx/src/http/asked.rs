@@ -1,5 +1,7 @@
 //! Reading requests, with our own words for what is wrong with them.
 
+use std::time::Duration;
+
 use axum::{
     extract::{FromRequest, FromRequestParts, Path, Query, Request, rejection::BytesRejection},
     http::{HeaderMap, StatusCode, header, request::Parts},
@@ -7,8 +9,12 @@ use axum::{
 use bytes::Bytes;
 use sardonyx_core::JobId;
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 
 use super::{refusal::Refusal, routes::BODY_BYTES_MAX};
+
+/// How long the body of a request may take.
+pub const BODY_MAX: Duration = Duration::from_secs(10);
 
 /// What a query asks for. Unknown keys are refused.
 pub(crate) struct Asked<T>(pub(crate) T);
@@ -54,11 +60,25 @@ impl<S: Send + Sync> FromRequest<S> for Body {
 
     async fn from_request(request: Request, state: &S) -> Result<Body, Refusal> {
         let kind = kind(request.headers());
-        match Bytes::from_request(request, state).await {
-            Ok(bytes) => Ok(Body { kind, bytes }),
-            Err(why) => Err(unread(&why)),
+        if announced(request.headers()).is_some_and(|bytes| bytes > BODY_BYTES_MAX as u64) {
+            return Err(Refusal::too_large("a body", BODY_BYTES_MAX));
+        }
+        match timeout(BODY_MAX, Bytes::from_request(request, state)).await {
+            Ok(Ok(bytes)) => Ok(Body { kind, bytes }),
+            Ok(Err(why)) => Err(unread(&why)),
+            Err(_) => Err(Refusal::new(
+                StatusCode::REQUEST_TIMEOUT,
+                "too-slow",
+                format!("the body did not come within {} seconds", BODY_MAX.as_secs()),
+                "send it again, faster",
+            )),
         }
     }
+}
+
+/// How large the body says it is.
+fn announced(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 fn unread(why: &BytesRejection) -> Refusal {

@@ -1,6 +1,6 @@
 //! Streams of events: what changes, as it does.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
     extract::State,
@@ -11,10 +11,10 @@ use axum::{
     },
 };
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::sync::{broadcast, mpsc};
 use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
 
-use super::{Site, cluster::JobCounts, past::raw, refusal::Refusal};
+use super::{Site, cluster::JobCounts, past::raw, refusal::Refusal, view::Head};
 
 /// How many streams of events may be open at once.
 pub const STREAMS_MAX: usize = 256;
@@ -62,48 +62,104 @@ where
 }
 
 pub(crate) async fn events(State(site): State<Site>) -> Result<Response, Refusal> {
-    stream(&site.clone(), move |sender| tell(site, sender))
+    let news = site.news().listen();
+    stream(&site.clone(), move |sender| pass_on(site, news, sender))
 }
 
-/// Tells where it begins, then every change, and rates in between.
-async fn tell(site: Site, sender: mpsc::Sender<Event>) {
+/// What happens, told once and heard by everybody who listens.
+#[derive(Debug)]
+pub(crate) struct News(broadcast::Sender<Told>);
+
+/// A kind of event, and its data.
+type Told = (&'static str, Arc<str>);
+
+impl Default for News {
+    fn default() -> News {
+        News(broadcast::channel(WAITING_MAX).0)
+    }
+}
+
+impl News {
+    fn listen(&self) -> broadcast::Receiver<Told> {
+        self.0.subscribe()
+    }
+}
+
+/// Tells every change, and rates in between, for as long as the server runs. What a change is gets
+/// computed once, however many listen, and not at all when nobody does.
+pub(super) async fn tell(site: Site) {
+    let mut stopped = site.stopped();
+    tokio::select! {
+        () = tell_on(&site) => {}
+        _ = stopped.wait_for(|stop| *stop) => {}
+    }
+}
+
+async fn tell_on(site: &Site) {
     let mut watch = site.view().watch();
     let mut last = watch.borrow_and_update().clone();
     let mut rates = tokio::time::interval(RATES_EVERY);
-    let begins = json!({"position": last.position.map(|it| it.0)});
-    if sender.send(Event::default().event("begin").data(begins.to_string())).await.is_err() {
-        return;
-    }
     loop {
-        let event = tokio::select! {
+        let told = tokio::select! {
             changed = watch.changed() => {
                 if changed.is_err() {
                     return;
                 }
                 tokio::time::sleep(TOGETHER).await;
                 let head = watch.borrow_and_update().clone();
-                let diff = sardonyx_core::diff(&last.replica, &head.replica);
-                let diff = raw(serde_json::to_string(&diff).unwrap_or_default());
-                let (from, to) = (last.position.map(|it| it.0), head.position.map(|it| it.0));
-                let change = json!({
-                    "from": from, "to": to, "first": head.first.map(|it| it.0), "diff": diff,
-                });
-                last = head;
-                Event::default().event("change").data(change.to_string())
+                let before = std::mem::replace(&mut last, head);
+                match site.news().0.receiver_count() {
+                    0 => continue,
+                    _ => ("change", change(&before, &last)),
+                }
             }
-            _ = rates.tick() => {
-                let rate = site.rates().total();
-                let jobs = JobCounts::of(&last.replica);
-                let told = json!({
-                    "in-per-second": rate.rows_in, "out-per-second": rate.rows_out,
-                    "history": rate.history, "jobs": jobs, "peers": last.replica.n_peers(),
-                });
-                Event::default().event("rates").data(told.to_string())
-            }
-            () = sender.closed() => return,
+            _ = rates.tick() => match site.news().0.receiver_count() {
+                0 => continue,
+                _ => ("rates", speed(site, &last)),
+            },
         };
+        // Whoever listened may have gone meanwhile.
+        let _ = site.news().0.send((told.0, told.1.into()));
+    }
+}
+
+fn change(before: &Head, now: &Head) -> String {
+    let diff = sardonyx_core::diff(&before.replica, &now.replica);
+    let diff = raw(serde_json::to_string(&diff).unwrap_or_default());
+    let (from, to) = (before.position.map(|it| it.0), now.position.map(|it| it.0));
+    let first = now.first.map(|it| it.0);
+    json!({ "from": from, "to": to, "first": first, "diff": diff }).to_string()
+}
+
+fn speed(site: &Site, now: &Head) -> String {
+    let rate = site.rates().total();
+    json!({
+        "in-per-second": rate.rows_in, "out-per-second": rate.rows_out, "history": rate.history,
+        "jobs": JobCounts::of(&now.replica), "peers": now.replica.n_peers(),
+    })
+    .to_string()
+}
+
+/// Says where it begins, then what is told. Whoever was too slow begins again.
+async fn pass_on(site: Site, mut news: broadcast::Receiver<Told>, sender: mpsc::Sender<Event>) {
+    let mut told = begin(&site);
+    loop {
+        let event = Event::default().event(told.0).data(&*told.1);
         if sender.send(event).await.is_err() {
             return;
         }
+        told = tokio::select! {
+            heard = news.recv() => match heard {
+                Ok(told) => told,
+                Err(broadcast::error::RecvError::Lagged(_)) => begin(&site),
+                Err(broadcast::error::RecvError::Closed) => return,
+            },
+            () = sender.closed() => return,
+        };
     }
+}
+
+fn begin(site: &Site) -> Told {
+    let position = site.view().head().position.map(|it| it.0);
+    ("begin", json!({ "position": position }).to_string().into())
 }

@@ -36,7 +36,7 @@ const WAIT: Duration = Duration::from_secs(30);
 pub(crate) struct Jobs {
     /// The position at which this is so.
     position: Option<u64>,
-    /// In the order of submission.
+    /// In the order of submission, or the newest first if that was asked for.
     jobs: Vec<JobLine>,
     /// Whether there are more behind these: ask again with `after` and the last id.
     more: bool,
@@ -134,6 +134,8 @@ pub(crate) struct QueueShown {
 pub(crate) struct ListAsked {
     after: Option<String>,
     limit: Option<u64>,
+    #[serde(default)]
+    newest: bool,
 }
 
 pub(crate) async fn list(
@@ -143,19 +145,22 @@ pub(crate) async fn list(
     let limit = limit(asked.limit, JOBS_PAGE_MAX, JOBS_PAGE_MAX)?;
     let head = site.view().head();
     let replica = &head.replica;
-    let is_there = |id: &&String| replica.jobs().any(|job| job.id().as_str() == id.as_str());
-    if let Some(id) = asked.after.as_ref().filter(|id| !is_there(id)) {
-        return Err(missing(id));
+    let mut all: Vec<&Job> = replica.jobs().collect();
+    if asked.newest {
+        all.reverse();
     }
+    let first = match &asked.after {
+        None => 0,
+        Some(id) => {
+            let at = all.iter().position(|job| job.id().as_str() == id.as_str());
+            1 + at.ok_or_else(|| missing(id))?
+        }
+    };
     let waiting = replica.all_waiting();
-    let behind = replica.jobs().skip_while(|job| match &asked.after {
-        Some(id) => job.id().as_str() != id.as_str(),
-        None => false,
-    });
-    let mut behind = behind.skip(usize::from(asked.after.is_some()));
+    let behind = &all[first..];
     let line = |job: &Job| line(&site, job, waiting.get(job.id()).cloned());
-    let jobs: Vec<_> = behind.by_ref().take(limit).map(line).collect();
-    let more = behind.next().is_some();
+    let jobs = behind.iter().take(limit).map(|job| line(job)).collect();
+    let more = behind.len() > limit;
     Ok(Json(Jobs { position: head.position.map(|it| it.0), jobs, more }))
 }
 

@@ -42,10 +42,10 @@ pub(crate) struct LoggedOut {
 }
 
 pub(crate) async fn login(State(site): State<Site>, body: Body) -> Result<Response, Refusal> {
+    let shown: Shown = body.json()?;
     let Some(tokens) = &site.rules().tokens else {
         return Ok(Json(LoggedIn { role: Role::Admin }).into_response());
     };
-    let shown: Shown = body.json()?;
     let unknown = |why: String| {
         let advice = "use one that `sardonyx token` has printed";
         Refusal::new(StatusCode::UNAUTHORIZED, "unknown-token", why, advice)

@@ -1,6 +1,7 @@
 //! The description of the API, made from the table of endpoints and the types that are sent.
 
 use axum::Json;
+use sardonyx_core::id::ID_BYTES_MAX;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -94,7 +95,13 @@ fn parameter(route: &Route, parameter: &Parameter) -> Value {
     let is_in_path = route.path.contains(&format!("{{{}}}", parameter.name));
     let mut schema = json!({ "type": parameter.kind });
     if parameter.kind == "integer" {
-        schema["minimum"] = json!(0);
+        let (least, most) = parameter.bounds.unwrap_or((0, u64::MAX));
+        (schema["minimum"], schema["maximum"]) = (json!(least), json!(most));
+    }
+    if matches!(parameter.name, "job" | "id") {
+        schema["minLength"] = json!(1);
+        schema["maxLength"] = json!(ID_BYTES_MAX);
+        schema["pattern"] = json!(r"^[^\u0000-\u001f\u007f-\u009f]+$");
     }
     json!({
         "name": parameter.name,
@@ -116,10 +123,11 @@ fn responses(route: &Route, schemas: &mut Map<String, Value>) -> Value {
     let mut all = json!({ "200": { "description": "All is well.", "content": content } });
     let general: &[u16] = match route.rule {
         Rule::Anyone => &[],
-        Rule::Page => &[400, 403, 413, 415, 421],
+        Rule::Page => &[403, 421],
         Rule::Role(_) => &[400, 401, 403, 421],
     };
-    for code in general.iter().chain(route.refusals) {
+    let of_body: &[u16] = if route.sent.is_some() { &[400, 408, 413, 415] } else { &[] };
+    for code in general.iter().chain(of_body).chain(route.refusals) {
         let reference = json!({ "$ref": "#/components/schemas/Refusal" });
         let content = match route.rule {
             Rule::Anyone => json!({ "text/plain": { "schema": { "type": "string" } } }),
@@ -136,6 +144,7 @@ fn meaning(code: u16) -> &'static str {
         401 => "A token is needed, and this is none of ours.",
         403 => "Your role does not suffice, or a page of another site asks.",
         404 => "There is no such thing.",
+        408 => "The body did not come in time.",
         409 => "The cluster rejected it; nothing was changed.",
         410 => "That far back nothing is known here.",
         413 => "The body is too large.",

@@ -17,9 +17,15 @@ use utoipa::{PartialSchema, ToSchema};
 use super::{
     Site,
     access::Role,
-    assets, cluster, events,
+    assets, cluster,
+    cluster::PEERS_PAGE_MAX,
+    events,
     guard::{ANSWER_HEADERS, Rule, guard},
-    health, jobs, jobs_write, log, login, metrics, openapi, operate, past,
+    health, jobs,
+    jobs::{JOBS_PAGE_MAX, WAIT_MAX},
+    jobs_write, log,
+    log::LOG_PAGE_MAX,
+    login, metrics, openapi, operate, past,
     refusal::Refusal,
 };
 
@@ -50,11 +56,17 @@ pub(crate) struct Parameter {
     pub(crate) kind: &'static str,
     pub(crate) about: &'static str,
     pub(crate) is_required: bool,
+    /// The least and the largest number.
+    pub(crate) bounds: Option<(u64, u64)>,
 }
 
 impl Parameter {
     const fn new(name: &'static str, kind: &'static str, about: &'static str) -> Parameter {
-        Parameter { name, kind, about, is_required: false }
+        Parameter { name, kind, about, is_required: false, bounds: None }
+    }
+
+    const fn within(self, least: u64, most: u64) -> Parameter {
+        Parameter { bounds: Some((least, most)), ..self }
     }
 
     const fn required(self) -> Parameter {
@@ -125,6 +137,11 @@ const SUBMIT: Rule = Rule::Role(Role::Submit);
 const ADMIN: Rule = Rule::Role(Role::Admin);
 
 const JOB: Parameter = Parameter::new("job", "string", "The job's id.");
+
+/// How many things a page may have.
+const fn limit(about: &'static str, most: usize) -> Parameter {
+    Parameter::new("limit", "integer", about).within(1, most as u64)
+}
 
 fn reads(
     path: &'static str,
@@ -222,7 +239,8 @@ fn about_jobs() -> Vec<Route> {
         Route {
             parameters: vec![
                 Parameter::new("after", "string", "Only those behind the job of this id."),
-                Parameter::new("limit", "integer", "How many, 1 to 1000; 1000 if left out."),
+                limit("How many, 1 to 1000; 1000 if left out.", JOBS_PAGE_MAX),
+                Parameter::new("newest", "boolean", "The newest first."),
             ],
             refusals: &[404],
             ..reads(
@@ -253,7 +271,7 @@ fn about_jobs() -> Vec<Route> {
                 ),
             ],
             sent: Some(Sent::Job),
-            refusals: &[409, 413, 415, 422, 503],
+            refusals: &[409, 422, 503],
             ..writes(
                 "/v1/jobs",
                 SUBMIT,
@@ -280,7 +298,8 @@ fn about_jobs() -> Vec<Route> {
                     "seconds",
                     "integer",
                     "How long to wait for its end, at most 60; 30 if left out.",
-                ),
+                )
+                .within(0, WAIT_MAX.as_secs()),
             ],
             refusals: &[404],
             ..reads(
@@ -294,7 +313,7 @@ fn about_jobs() -> Vec<Route> {
         Route {
             parameters: vec![JOB],
             sent: Some(Sent::Json(Shape::of::<jobs_write::Reason>())),
-            refusals: &[404, 409, 413, 415, 503],
+            refusals: &[404, 409, 503],
             ..writes(
                 "/v1/jobs/{job}/kill",
                 SUBMIT,
@@ -318,7 +337,7 @@ fn about_the_cluster() -> Vec<Route> {
         Route {
             parameters: vec![
                 Parameter::new("skip", "integer", "Leave out so many, in join order."),
-                Parameter::new("limit", "integer", "How many, 1 to 10000; 10000 if left out."),
+                limit("How many, 1 to 10000; 10000 if left out.", PEERS_PAGE_MAX),
             ],
             ..reads(
                 "/v1/peers",
@@ -391,7 +410,7 @@ fn about_the_past() -> Vec<Route> {
                     "integer",
                     "Instead: the last entries before this position.",
                 ),
-                Parameter::new("limit", "integer", "How many entries, 1 to 1000; 100 if left out."),
+                limit("How many entries, 1 to 1000; 100 if left out.", LOG_PAGE_MAX),
             ],
             refusals: &[410],
             ..reads(

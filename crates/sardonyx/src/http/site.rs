@@ -18,7 +18,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::{
     access::Tokens,
-    events::STREAMS_MAX,
+    events::{News, STREAMS_MAX},
     guard::Rules,
     rates::{Rates, SAMPLE_EVERY},
     server::Tls,
@@ -90,6 +90,7 @@ struct Inner {
     rates: Rates,
     counts: Counts,
     streams: Arc<Semaphore>,
+    news: News,
     stopped: watch::Receiver<bool>,
 }
 
@@ -130,6 +131,7 @@ impl Site {
             rates: Rates::default(),
             counts: Counts::default(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            news: News::default(),
             stopped,
         }))
     }
@@ -160,6 +162,10 @@ impl Site {
 
     pub(crate) fn streams(&self) -> &Arc<Semaphore> {
         &self.0.streams
+    }
+
+    pub(crate) fn news(&self) -> &News {
+        &self.0.news
     }
 
     /// Becomes true, or goes away, when the server stops.

@@ -165,7 +165,11 @@ impl Chrome {
     /// Waits until an expression in the page is true.
     pub fn wait(&mut self, expression: &str) {
         let until = Instant::now() + SOON;
-        while self.eval(&format!("Boolean({expression})")) != json!(true) {
+        // A page that is still loading has not even what is asked about.
+        let guarded = format!(
+            "(() => {{ try {{ return Boolean({expression}) }} catch {{ return false }} }})()"
+        );
+        while self.eval(&guarded) != json!(true) {
             if Instant::now() > until {
                 let text = self.eval("document.body.innerText");
                 panic!("never true: {expression}\nthe page says:\n{}", text.as_str().unwrap_or(""));

@@ -30,7 +30,7 @@ city = { text = "c{0..9}" }
 [catalog.large]
 type = "function"
 fn = "sql"
-where = "n % 100 = 0"
+query = "select n, city from segments where n % 100 = 0"
 
 [catalog.by-city]
 type = "function"
@@ -177,7 +177,7 @@ fn a_job_is_submitted_watched_and_killed() {
     std::thread::sleep(std::time::Duration::from_secs(6));
     scene.picture("job");
     scene.open("#/");
-    scene.chrome.wait("document.querySelectorAll('.legend span').length > 1");
+    scene.chrome.wait("document.querySelectorAll('.legend span').length >= 1");
     scene.picture("overview");
     scene.chrome.dark(true);
     scene.picture("overview-dark");

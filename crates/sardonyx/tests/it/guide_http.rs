@@ -2,7 +2,39 @@
 
 use std::{path::Path, process::Command, time::Duration};
 
-use crate::node::{Node, SOON, alone};
+use crate::{
+    node::{Node, SOON, alone},
+    program::sardonyx,
+};
+
+#[test]
+fn nothing_listens_beyond_loopback_by_mistake() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = format!("embedded:{}", dir.path().join("s").display());
+    let ran = sardonyx(&["start", "--store", &store, "--http", "0.0.0.0:0"], "");
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    assert!(ran.stderr.contains("--http-tls") && ran.stderr.contains("--insecure"));
+    assert!(!dir.path().join("s").exists(), "nothing was begun");
+    let tokens = dir.path().join("tokens");
+    std::fs::write(&tokens, "read hunter2\n").expect("a file");
+    let tokens = tokens.display().to_string();
+    let args = ["start", "--store", &store, "--http", "127.0.0.1:0", "--http-tokens", &tokens];
+    let ran = sardonyx(&args, "");
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    assert!(ran.stderr.contains("line 1") && !ran.stderr.contains("hunter2"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_token_is_made_and_known_by_its_line() {
+    let ran = sardonyx(&["token", "--role", "boss"], "");
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("read, submit or admin"), "{}", ran.stderr);
+    let ran = sardonyx(&["token", "--role", "submit", "--json"], "");
+    let made: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let (token, line) = (made["token"].as_str().unwrap(), made["line"].as_str().unwrap());
+    let known = sardonyx::http::Tokens::parse(line).expect("a line");
+    assert_eq!(known.role_of(token), Some(sardonyx::http::Role::Submit));
+}
 
 #[test]
 fn the_requests_of_the_guide_are_answered() {

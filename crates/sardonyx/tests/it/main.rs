@@ -6,6 +6,7 @@
 mod chrome;
 mod clients;
 mod dashboard;
+mod dashboard_many;
 mod demo;
 mod guide;
 mod guide_http;

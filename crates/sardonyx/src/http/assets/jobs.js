@@ -34,9 +34,9 @@ export function jobs(main) {
       mayDo("admin") && h("button", { type: "button", id: "gc", onclick: () => collect((it) =>
         show(said, it.origin === null ? "Somebody else has just done that." : `${several(it.jobs, "job", "jobs")} collected; the log begins at entry ${it.origin}.`)) }, "Collect ended"),
       mayDo("submit") && h("button", { type: "button", class: "main", id: "submit", onclick: submit }, "Submit a job"));
-    const page = await get("/v1/jobs");
-    show(rows, page.jobs.reverse().map(line), page.jobs.length === 0 && h("tr", {}, h("td", { class: "empty", colspan: 4 }, "No jobs yet.")));
-    show(more, page.more ? "There are more than 1000; these are the oldest." : "");
+    const page = await get("/v1/jobs?newest=true");
+    show(rows, page.jobs.map(line), page.jobs.length === 0 && h("tr", {}, h("td", { class: "empty", colspan: 4 }, "No jobs yet.")));
+    show(more, page.more ? "There are more; these are the newest 1000." : "");
   });
   const stop = listen((what) => { if (what === "cluster") draw(); });
   draw();

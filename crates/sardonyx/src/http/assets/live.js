@@ -43,14 +43,15 @@ function note(change) {
   const { diff, to } = change;
   const add = (kind, text) => live.news.unshift({ at: to, kind, text });
   const few = (names) => (names.length > 4 ? `${names.length} peers` : names.join(", "));
-  if (diff.joined?.length) add("joined", `${few(diff.joined)} joined`);
-  if (diff.left?.length) add("left", `${few(diff.left)} left`);
+  const { joined = [], left = [] } = diff.peers ?? {};
+  if (joined.length) add("joined", `${few(joined)} joined`);
+  if (left.length) add("left", `${few(left)} left`);
   for (const [job, { from, to: state }] of Object.entries(diff.jobs ?? {})) {
     if (state === null) add("job", `${job} was collected`);
     else if (from === null) add("job", `${job} was submitted`);
     else add("job", `${job} is ${state}`);
   }
-  for (const [job, task] of diff.completions ?? []) add("job", `${task} of ${job} is done`);
+  for (const { job, task } of diff.completions ?? []) add("job", `${task} of ${job} is done`);
   live.news.length = Math.min(live.news.length, NEWS_MAX);
 }
 

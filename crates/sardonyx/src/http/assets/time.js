@@ -16,18 +16,25 @@ function arrow(changes, words) {
   return Object.entries(changes ?? {}).map(([key, { from, to }]) => `${key}: ${words(from)} → ${words(to)}`);
 }
 
+function settings(diff) {
+  const names = ["join-protocol", "job-scheduler", "limits", "origin"].filter((name) => diff[name]);
+  return Object.fromEntries(names.map((name) => [name, diff[name]]));
+}
+
 /** A difference, for people. */
 export function differences(diff) {
   const text = (value) => (value === null || value === undefined ? "–" : typeof value === "object" ? Object.values(value).join(" ") : String(value));
   const parts = [
-    ["Joined", diff.joined ?? [], "plus"],
-    ["Left", diff.left ?? [], "minus"],
+    ["Joined", diff.peers?.joined ?? [], "plus"],
+    ["Left", diff.peers?.left ?? [], "minus"],
     ["Jobs", arrow(diff.jobs, text), ""],
-    ["Tasks done", (diff.completions ?? []).map(([job, task]) => `${task} of ${job}`), "plus"],
+    ["Tasks done", (diff.completions ?? []).map(({ job, task }) => `${task} of ${job}`), "plus"],
     ["Who runs what", arrow(diff.assignments, (it) => (it ? `${it.task} of ${it.job}` : "idle")), ""],
     ["Who watches whom", arrow(diff.pairs, text), ""],
     ["Joins, first phase", arrow(diff.prepared, text), ""],
     ["Joins, last phase", arrow(diff.accepted, text), ""],
+    ["Who seals", (diff.sealing ?? []).map(({ job, task, from, to }) => `${task} of ${job}: ${text(from)} → ${text(to)}`), ""],
+    ["Settings", arrow(settings(diff), text), ""],
     ["Outcomes", arrow(diff.outcomes, text), ""],
   ].filter(([, names]) => names.length > 0);
   if (parts.length === 0) return h("p", { class: "empty" }, "Nothing changed.");

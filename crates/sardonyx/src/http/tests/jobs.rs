@@ -20,6 +20,11 @@ async fn a_job_is_submitted_waited_for_and_remembered() {
     assert_eq!(list["jobs"].as_array().unwrap().len(), 2);
     let behind = served.get("/v1/jobs?after=s1").await.json();
     assert_eq!(behind["jobs"][0]["id"], taken["id"]);
+    let newest = served.get("/v1/jobs?newest=true&limit=1").await.json();
+    assert_eq!((&newest["jobs"][0]["id"], newest["more"].as_bool()), (&taken["id"], Some(true)));
+    let behind = format!("/v1/jobs?newest=true&after={}", taken["id"].as_str().unwrap());
+    let older = served.get(&behind);
+    assert_eq!(older.await.json()["jobs"][0]["id"], "s1");
     served.get(&format!("/v1/jobs/{}/wait", taken["id"].as_str().unwrap())).await;
     let collected = served.post("/v1/gc", JSON, "").await.json();
     assert_eq!(collected["jobs"], 2, "{collected}");

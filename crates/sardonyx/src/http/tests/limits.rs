@@ -24,6 +24,14 @@ async fn a_body_may_be_so_large_and_no_larger() {
     stream.write_all(head.as_bytes()).await.unwrap();
     let text = client::until(&mut stream, "\r\n\r\n").await;
     assert_eq!(Answer::read(text.as_bytes()).status, 413);
+    // And one that never comes does not keep its place for ever.
+    let head = client::request(address, "POST", "/v1/jobs", &[("content-type", TOML)], 99);
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let began = Instant::now();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let text = client::until(&mut stream, "\r\n\r\n").await;
+    assert_eq!(Answer::read(text.as_bytes()).status, 408);
+    assert!(began.elapsed() >= BODY_MAX);
     served.stop().await;
 }
 
