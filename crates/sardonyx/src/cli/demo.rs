@@ -70,17 +70,29 @@ impl Demo {
     pub(crate) fn run(self) -> Result<(), Failure> {
         super::block_on(async {
             let mut signal = Box::pin(stopped());
-            tokio::select! {
-                shown = self.show() => shown,
+            let (stage, report) = tokio::select! {
+                shown = self.show() => shown?,
                 asked = &mut signal => {
                     asked?;
-                    Err(Failure::Interrupted("the demo was interrupted".into()))
+                    return Err(Failure::Interrupted("the demo was interrupted".into()));
+                }
+            };
+            if self.keep {
+                stage.stay(&mut signal).await?;
+            }
+            stage.clear().await?;
+            match report.differences.len() {
+                0 => Ok(()),
+                n => {
+                    let advice = "this is a bug; please report it";
+                    Err(Failure::world(format!("{n} counts are wrong: {advice}")))
                 }
             }
         })
     }
 
-    async fn show(&self) -> Result<(), Failure> {
+    /// The whole show; what is then left is the cluster, and what came of it.
+    async fn show(&self) -> Result<(Stage<'_>, Report), Failure> {
         let dir = tempfile::Builder::new().prefix("sardonyx-demo-").tempdir()?;
         let text = dir.path().join("text.txt");
         let bytes = self.megabytes * 1_000_000;
@@ -104,16 +116,7 @@ impl Demo {
             true => writeln!(io::stdout().lock(), "{}", report.json())?,
             false => stage.tell(&report.summary())?,
         }
-        if self.keep {
-            stage.stay().await?;
-        }
-        stage.clear().await?;
-        match report.differences.len() {
-            0 => Ok(()),
-            n => Err(Failure::world(format!(
-                "{n} counts are wrong: this is a bug; please report it"
-            ))),
-        }
+        Ok((stage, report))
     }
 }
 
@@ -304,12 +307,15 @@ impl<'a> Stage<'a> {
     }
 
     /// Gives the cluster a stream to work on, and waits for Ctrl-C.
-    async fn stay(&self) -> Result<(), Failure> {
+    async fn stay(
+        &self,
+        signal: &mut (impl Future<Output = Result<(), Failure>> + Unpin),
+    ) -> Result<(), Failure> {
         self.cluster.submit(&stream()?, "stream").await.map_err(Failure::world)?;
         if !self.demo.json {
             self.tell(&["The cluster goes on with a stream; Ctrl-C ends it.".into()])?;
         }
-        stopped().await
+        signal.await
     }
 
     /// Takes everything down in order.

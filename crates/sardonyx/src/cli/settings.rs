@@ -224,7 +224,7 @@ fn from_file(
 ) {
     let flags = flags(command);
     let mut entries = Vec::new();
-    flatten(String::new(), table, 0, &mut entries);
+    flatten("", table, 0, &mut entries);
     for (key, value) in entries {
         let Some((arg, name)) = flags.iter().find(|(_, name)| *name == key) else {
             let hint = nearest::hint(&key, flags.iter().map(|(_, name)| *name));
@@ -232,9 +232,9 @@ fn from_file(
             continue;
         };
         let from = || file.to_owned();
-        let values: Vec<_> = match value {
-            toml::Value::Array(all) if is_repeated(arg) => all.iter().map(text_of).collect(),
-            value => vec![text_of(value)],
+        let values: Vec<_> = match value.as_array().filter(|_| is_repeated(arg)) {
+            Some(all) => all.iter().map(text_of).collect(),
+            None => vec![text_of(value)],
         };
         let read = values.into_iter().map(|text| of_text(arg, name, &text?, from()));
         match read.collect() {
@@ -246,18 +246,16 @@ fn from_file(
 
 /// `[a] b = 1` is `a-b = 1`.
 fn flatten<'a>(
-    before: String,
+    before: &str,
     table: &'a toml::Table,
     depth: usize,
     entries: &mut Vec<(String, &'a toml::Value)>,
 ) {
     for (key, value) in table {
         let key = if before.is_empty() { key.clone() } else { format!("{before}-{key}") };
-        match value {
-            toml::Value::Table(inner) if depth < DEPTH_MAX => {
-                flatten(key, inner, depth + 1, entries);
-            }
-            value => entries.push((key, value)),
+        match value.as_table().filter(|_| depth < DEPTH_MAX) {
+            Some(inner) => flatten(&key, inner, depth + 1, entries),
+            None => entries.push((key, value)),
         }
     }
 }

@@ -278,7 +278,7 @@ fn turned(order: Ordering, is_reversed: bool) -> Ordering {
 pub(super) fn frame(view: &View, frame: &mut Frame<'_>) {
     let n_nodes = view.overview.nodes.len() as u16;
     let [head, nodes, jobs, foot] = Layout::vertical([
-        Constraint::Length(2),
+        Constraint::Length(3),
         // Its frame, its header, and at most a third of the screen.
         Constraint::Length(n_nodes.saturating_add(3).min((frame.area().height / 3).max(4))),
         Constraint::Min(4),
@@ -307,19 +307,20 @@ fn summary(view: &View) -> Vec<Line<'_>> {
         false => Span::styled("NOT one ring", Style::new().fg(Color::Red)),
     });
     let n = |state: usize| it.jobs.iter().filter(|job| job.state == state).count();
-    second.push(Span::raw(format!(
-        "; jobs: {} running, {} waiting, {} over, {} collected",
+    let third = format!(
+        "{} jobs: {} running, {} waiting, {} over; {} more collected",
+        it.jobs.len(),
         n(1),
         n(0),
         n(2) + n(3),
         it.n_collected
-    )));
+    );
     let mut first = vec![Span::styled("sardonyx", Style::new().add_modifier(Modifier::BOLD))];
     first.push(Span::raw(format!("  {}  {at}", shown(&view.url))));
     if let Some(why) = &view.complaint {
         first.push(Span::styled(format!("  OLD: {why}"), Style::new().fg(Color::Red)));
     }
-    vec![Line::from(first), Line::from(second)]
+    vec![Line::from(first), Line::from(second), Line::from(third)]
 }
 
 /// A URL without the password that may be in it.
@@ -353,7 +354,7 @@ fn draw_nodes(view: &View, frame: &mut Frame<'_>, area: Rect) {
         [Constraint::Max(16), Constraint::Fill(1), Constraint::Length(12), Constraint::Length(8)];
     let head = header(&NODE_COLUMNS, Some(view.nodes.column), view.nodes.is_reversed);
     let table = Table::new(rows.collect::<Vec<_>>(), widths).header(head);
-    let title = format!(" {} nodes ", view.overview.nodes.len());
+    let title = format!(" nodes: {} ", view.overview.nodes.len());
     render(table, title, view.pane == Pane::Nodes, view.nodes.chosen, frame, area);
 }
 
@@ -380,7 +381,7 @@ fn draw_jobs(view: &View, frame: &mut Frame<'_>, area: Rect) {
     let sorted = view.jobs_are_sorted.then_some(view.jobs.column);
     let head = header(&JOB_COLUMNS, sorted, view.jobs.is_reversed);
     let table = Table::new(rows.collect::<Vec<_>>(), widths).header(head);
-    let title = format!(" {} jobs ", view.overview.jobs.len());
+    let title = format!(" jobs: {} ", view.overview.jobs.len());
     render(table, title, view.pane == Pane::Jobs, view.jobs.chosen, frame, area);
 }
 

@@ -1,8 +1,14 @@
 //! `sardonyx demo` from the outside: a peer is killed, and the counts are right all the same.
 
+use std::{
+    io::{BufRead as _, BufReader},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
 use serde_json::Value;
 
-use crate::program::sardonyx;
+use crate::{node::SOON, program::sardonyx};
 
 fn names(ring: &Value) -> Vec<&str> {
     ring.as_array().unwrap().iter().map(|peer| peer.as_str().unwrap()).collect()
@@ -45,6 +51,34 @@ fn a_person_sees_the_ring_before_without_and_after() {
     {
         assert!(ran.stdout.contains(part), "{part:?} is not in\n{}", ran.stdout);
     }
+}
+
+#[test]
+fn a_cluster_that_is_kept_runs_until_it_is_stopped() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sardonyx"))
+        .args(["demo", "--keep", "--json", "--peers", "3", "--megabytes", "4"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let told: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(told["right"], true, "{told}");
+    assert_eq!(child.try_wait().unwrap(), None, "it goes on");
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let begun = Instant::now();
+    let ended = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if begun.elapsed() > SOON {
+            child.kill().unwrap();
+            panic!("it does not end");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(ended.code(), Some(0));
 }
 
 #[test]

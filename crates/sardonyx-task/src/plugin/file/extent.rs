@@ -59,7 +59,7 @@ mod tests {
         };
         let (one, two) = (file("1.csv", "n\n1\n2\n"), file("2.csv", "n\n3\n4\n"));
         assert_eq!(rows(&[one.clone(), two], true), Some(4));
-        assert_eq!(rows(&[one.clone()], false), Some(3));
+        assert_eq!(rows(std::slice::from_ref(&one), false), Some(3));
         assert_eq!(rows(&[one, file("3.csv.gz", "")], true), None);
         assert_eq!(rows(&[file("4.csv", "")], true), Some(0));
         assert_eq!(rows(&["no such file".into()], true), None);
