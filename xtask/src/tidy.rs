@@ -15,6 +15,7 @@ mod leftovers;
 mod links;
 mod map_length;
 mod markdown;
+mod mesh_cases;
 mod module_head;
 mod one_title;
 
@@ -57,6 +58,7 @@ const RULES: &[(&str, Rule)] = &[
     ("the map fits", map_length::check),
     ("commands are complete", commands::check),
     ("docs/commands.md is up to date", commands_page::check),
+    ("cases of the mesh have tests", mesh_cases::check),
     ("dependencies have reasons", dependency_reason::check),
     ("dependencies are inherited", dependency_inherited::check),
 ];

@@ -3,7 +3,10 @@
 //! It is small and is written as a whole. A promise is answered only after it is kept; the machine
 //! waits for [`crate::Input::Saved`] before it says so.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    hash::{Hash, Hasher},
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -89,6 +92,23 @@ impl Kept {
             .map(|(v, _)| *v)
             .next_back()
             .unwrap_or_default()
+    }
+
+    /// Everything that has a part in an election. Who exactly voted for a leader has none: that they
+    /// are enough was seen.
+    pub fn hash_election(&self, into: &mut impl Hasher) {
+        let Kept {
+            address,
+            incarnation,
+            cluster,
+            established,
+            certificate,
+            votes,
+            slots,
+            recovery,
+        } = self;
+        (address, incarnation, cluster, established, votes, slots, recovery).hash(into);
+        certificate.as_ref().map(Certificate::name).hash(into);
     }
 
     /// Learns that `version` is established: older votes are no longer needed.

@@ -12,7 +12,7 @@
 //!
 //! A file below `member/` for each thing a member does: `init` looks for a cluster, `follow` and
 //! `lead` live in one, `admit` lets others in, `poll`, `propose` and `accept` elect, `certify` takes
-//! the outcome, `lease` says what a leadership is worth, `conflict` settles two of them, `voters`
+//! the outcome, `relay` goes around a cut line, `lease` says what a leadership is worth, `conflict` settles two of them, `voters`
 //! changes who votes, `depart` leaves and hands over, `describe` answers questions.
 
 mod accept;
@@ -27,6 +27,7 @@ mod lead;
 mod lease;
 mod poll;
 mod propose;
+mod relay;
 mod voters;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -136,6 +137,8 @@ pub struct Member {
     /// never comes twice, even if we claim a version, lose it, and are elected for it.
     last_step: u64,
     departing: Option<Departing>,
+    /// Whose message is being answered, and who carried it.
+    via: Option<(Address, Address)>,
     /// Who else said that it does not hear a leader, and since when we know.
     suspects: BTreeMap<Address, (NodeId, Claim, Moment)>,
     out: Output,
@@ -225,6 +228,7 @@ impl Member {
             last_id: 0,
             last_step: 0,
             departing: None,
+            via: None,
             suspects: BTreeMap::new(),
             out: Output::default(),
             config,
@@ -319,6 +323,8 @@ impl Member {
             Message::Leave => self.let_go(from),
             Message::LeaveAck => self.take_leave_ack(from),
             Message::TransferLeadership(release) => self.take_over(from, release),
+            Message::Relay { to, carried } => self.carry(from, &to, carried),
+            Message::Relayed { origin, carried } => self.take_carried(from, &origin, *carried),
         }
     }
 
@@ -407,7 +413,8 @@ impl Member {
 
     fn send(&mut self, to: &Address, message: Message) {
         if *to != self.me.address {
-            self.out.messages.push(Outgoing { to: to.clone(), message });
+            let (to, message) = self.wrapped(to, message);
+            self.out.messages.push(Outgoing { to, message });
         }
     }
 

@@ -5,8 +5,11 @@
 //!
 //! Who sent a message is not in it: the transport knows, because it greeted.
 
+pub mod carried;
+
 use serde::{Deserialize, Serialize};
 
+use self::carried::Carried;
 use crate::{
     address::{Address, Incarnation, NodeId},
     claim::{Claim, ClusterId, Version},
@@ -191,6 +194,20 @@ pub enum Message {
     LeaveAck,
     /// The leader has given up its lease for good, and the receiver is to be elected.
     TransferLeadership(Release),
+    /// Carry this to a member whom I may not reach.
+    Relay {
+        /// To whom.
+        to: Address,
+        /// What.
+        carried: Box<Carried>,
+    },
+    /// I carry this for somebody.
+    Relayed {
+        /// Who sent it to me.
+        origin: NodeId,
+        /// What.
+        carried: Box<Carried>,
+    },
 }
 
 /// A leader's word that it gave up its lease for good: nobody needs to hold back for it any more.
@@ -328,6 +345,8 @@ impl Message {
             Message::Leave => "Leave",
             Message::LeaveAck => "LeaveAck",
             Message::TransferLeadership(_) => "TransferLeadership",
+            Message::Relay { .. } => "Relay",
+            Message::Relayed { .. } => "Relayed",
         }
     }
 }

@@ -93,6 +93,11 @@ pub struct Certificate {
 }
 
 impl Certificate {
+    /// What was decided, whoever voted for it.
+    pub fn name(&self) -> (Version, &Ballot, &Value) {
+        (self.version, &self.ballot, &self.value)
+    }
+
     /// Whether the voters that are named decide.
     pub fn is_valid(&self) -> bool {
         self.value.slots.is_quorum(&self.voters)

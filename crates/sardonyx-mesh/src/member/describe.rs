@@ -89,8 +89,10 @@ impl Member {
         self.contest.as_ref().map(super::propose::Contest::name)
     }
 
-    /// Everything that has a part in an election, for whoever counts states: what is kept and what
-    /// waits to be, votes that are asked for and promised, and what it does.
+    /// Everything that has a part in an election at one moment, for whoever counts states: what is
+    /// kept and what waits to be, votes that are asked for and promised, and what it does. Two members
+    /// for which it is the same do the same from then on, as long as time stands still: how many
+    /// writes there were, and by how much a time is over, makes no difference.
     pub fn hash_election(&self, into: &mut impl Hasher) {
         let phase = match &self.role {
             Role::Init(_) => 0_u8,
@@ -98,9 +100,15 @@ impl Member {
             Role::Leader(_) => 2,
             Role::Stopped => 3,
         };
-        (&self.me, &self.kept, &self.contest, &self.pledge, &self.view.claim).hash(into);
-        (phase, self.round, self.next_try, self.votes_from, self.poll.is_some()).hash(into);
-        (self.saves.asked, self.saves.done, &self.saves.held).hash(into);
+        self.kept.hash_election(into);
+        (&self.me, &self.contest, &self.pledge, &self.view.claim).hash(into);
+        let may = [self.next_try, self.votes_from].map(|it| self.now >= it);
+        (phase, self.round, may, self.poll.is_some()).hash(into);
+        let done = self.saves.done;
+        (self.saves.asked - done, self.saves.held.len()).hash(into);
+        for (id, held) in &self.saves.held {
+            (id - done, held).hash(into);
+        }
     }
 
     /// What it keeps, whether or not that is on the disk yet.

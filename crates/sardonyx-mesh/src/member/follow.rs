@@ -2,7 +2,7 @@
 
 use super::{Member, Pledge, Role};
 use crate::{
-    address::{Incarnation, NodeId},
+    address::{Address, Incarnation, NodeId},
     change::Reason,
     claim::{Claim, Version},
     kept::Recovery,
@@ -21,6 +21,10 @@ pub(super) struct Following {
     pub(super) last_healthy: Moment,
     /// What the last ack said about the lease.
     pub(super) lease: Lease,
+    /// Who carried the last ack to us, if it did not come by itself.
+    pub(super) relay: Option<Address>,
+    /// The last ack that came by itself.
+    direct: Moment,
     next_beat: Moment,
     echo: Option<Moment>,
     /// A leader that somebody else announced must show itself by then.
@@ -34,6 +38,8 @@ impl Following {
             last_ack: now,
             last_healthy: now,
             lease: Lease::Off,
+            relay: None,
+            direct: now,
             next_beat: now,
             echo: None,
             assert_by: None,
@@ -147,6 +153,7 @@ impl Member {
             established,
             slots,
         };
+        self.beat_by_relays(&to, &beat);
         self.send(&to, beat);
     }
 
@@ -175,9 +182,16 @@ impl Member {
         let may_pledge = self.may_pledge(claim.version);
         let is_voter = self.has_slot();
         let now = self.now;
+        let relay = self.via.as_ref().map(|(_, relay)| relay.clone());
+        let patience = self.relay_after();
         self.note_lease_for_recovery(claim, lease);
         let Role::Follower(following) = &mut self.role else { return };
         following.last_ack = now;
+        if relay.is_none() {
+            following.direct = now;
+        }
+        // What comes by itself needs nobody to carry it, also if a carried copy comes behind it.
+        following.relay = relay.filter(|_| now.since(following.direct) > patience);
         following.assert_by = None;
         following.lease = lease;
         following.target = claim.clone();

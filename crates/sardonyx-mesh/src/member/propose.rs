@@ -252,12 +252,21 @@ impl Member {
     /// Whether the voters that are heard could still hold back for this version.
     fn can_regain(&self, heard: &BTreeSet<Address>, version: Version) -> bool {
         let Role::Leader(leading) = &self.role else { return false };
+        !leading.released && self.kept.slots.is_quorum(&self.faithful(heard, version))
+    }
+
+    /// Those of the voters that are heard whose word to hold back for this version is worth something.
+    pub(super) fn faithful(
+        &self,
+        heard: &BTreeSet<Address>,
+        version: Version,
+    ) -> BTreeSet<Address> {
+        let Role::Leader(leading) = &self.role else { return BTreeSet::new() };
         let may = |it: &&Address| match leading.peers.get(*it) {
             Some(peer) => peer.promised <= version,
             None => **it == self.me.address && self.may_pledge(version),
         };
-        let faithful = heard.iter().filter(may).cloned().collect();
-        !leading.released && self.kept.slots.is_quorum(&faithful)
+        heard.iter().filter(may).cloned().collect()
     }
 
     /// Founds a cluster, if it is allowed and enough members are there that never had one.

@@ -131,7 +131,7 @@ impl Member {
             self.saves.is_dirty = true;
         }
         let message = Message::SlotsChangeAck { version: claim.version, order };
-        let to = from.address.clone();
+        let (to, message) = self.wrapped(&from.address, message);
         self.once_saved(Held::Message(Box::new(Outgoing { to, message })));
     }
 
@@ -203,6 +203,13 @@ impl Member {
         let Some(next) = leading.committed.replace(version, old, &row.node) else {
             return Some(format!("{old} has no slot, or {new} has one already"));
         };
+        // Who takes another's slot does not vote before the next version. Those who are left must be
+        // enough to elect it.
+        let faithful = self.faithful(&self.heard_voters(), version);
+        if !next.replaced(version).is_some_and(|after| after.is_quorum(&faithful)) {
+            let why = "too few voters would be left that may vote before the next election";
+            return Some(format!("{why}: hand over first, or wait for one to come back"));
+        }
         self.run_slots(next);
         None
     }

@@ -78,6 +78,33 @@ async fn a_roar_reaches_everybody_and_reports_for_each() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn t20_a_receiver_takes_its_own_type_and_one_for_all_takes_everything() {
+    let cluster = Cluster::started(Kind::Memory, 2, 1).await;
+    let (from, to) = (cluster.node(0), cluster.address(1));
+    let receiver = cluster.node(1);
+    let (mut all, mut texts) = (receiver.receive_raw(None), receiver.receive_raw(Some("text")));
+    let mut numbers = [receiver.receive::<Number>(), receiver.receive::<Number>()];
+    from.whisper(to, &Number(1)).expect("sent");
+    from.whisper_raw(to, "text", Bytes::from_static(b"hello")).expect("sent");
+    from.whisper(to, &Number(2)).expect("sent");
+    let mut kinds = Vec::new();
+    for _ in 0..3 {
+        let event = tokio::time::timeout(SOON, all.next()).await.expect("in time");
+        kinds.push(event.expect("an event").kind.to_string());
+    }
+    assert_eq!(kinds, [Number::KIND, "text", Number::KIND]);
+    let text = tokio::time::timeout(SOON, texts.next()).await.expect("in time").expect("it");
+    assert_eq!(&*text.body, b"hello");
+    assert!(texts.try_next().is_none(), "a number is no text");
+    for events in &mut numbers {
+        for expected in [1, 2] {
+            let number = tokio::time::timeout(SOON, events.next()).await.expect("in time");
+            assert_eq!(number.expect("an event").event, Number(expected), "each has all of them");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_question_has_an_answer_or_a_reason() {
     let cluster = Cluster::started(Kind::Tcp, 2, 1).await;
     let (asker, to) = (cluster.node(0), cluster.address(1).clone());

@@ -9,6 +9,7 @@ use bytes::{Bytes, BytesMut};
 use sardonyx_mesh::{
     Address, Incarnation, Kept, Message, NodeId, Version,
     greet::{Greeting, Me, key::Key, message::Identity, message::Lane},
+    message::{NackReason, carried::Carried},
     wire::{codec, frame, limits},
 };
 
@@ -60,6 +61,9 @@ fn me(key: Option<&[u8]>) -> Me {
 /// Something of each kind that travels or lies on a disk, as bytes.
 fn seeds(me: &Me) -> Vec<Vec<u8>> {
     let to = Address::new("127.0.0.1", 10_002).expect("an address");
+    let why = NackReason::NotLeader { claim: None };
+    let carried = Carried::LeaderKeepAliveNack { incarnation: Incarnation(1), why };
+    let carried = Box::new(carried);
     let messages = [
         Message::LeaderQuery { id: 7 },
         Message::LeaderQueryResponse { id: 7, leader: None, cluster: None },
@@ -67,6 +71,8 @@ fn seeds(me: &Me) -> Vec<Vec<u8>> {
         Message::LeaderStatusQuery { id: 9, version: Version(3), suspect: None },
         Message::Leave,
         Message::LeaveAck,
+        Message::Relay { to: to.clone(), carried: carried.clone() },
+        Message::Relayed { origin: me.identity.node.clone(), carried },
     ];
     let mut seeds: Vec<_> = messages.iter().map(|it| codec::encode(it).expect("written")).collect();
     seeds.push(codec::encode(&Kept::empty(to.clone())).expect("written"));

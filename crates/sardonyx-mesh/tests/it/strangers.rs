@@ -117,6 +117,39 @@ async fn certificates_count_for_the_host_that_they_name() {
     assert!(missing.expect_err("no file").to_string().contains("none.pem"));
 }
 
+/// A node with a certificate that has run out is let in once it has a new one, and does not restart.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_is_renewed_without_a_restart() {
+    let mut cluster = Cluster::new(Kind::Tls, 2, 1);
+    cluster.start(0).await;
+    eventually("it leads", || cluster.node(0).leader().is_some()).await;
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| dir.path().join(name);
+    let put = |name: &str| {
+        for ending in ["pem", "key"] {
+            let to = file(&format!("own.{ending}"));
+            std::fs::copy(tls_file(&format!("{name}.{ending}")), to).expect("copied");
+        }
+    };
+    put("expired");
+    let tls = Tls::read(&tls_file("ca.pem"), &file("own.pem"), &file("own.key")).expect("readable");
+    let mut options = cluster.options(1);
+    options.network = Network::Tls(tls.clone());
+    let n_refused = refused(cluster.node(0));
+    let mesh = Mesh::start(options).await.expect("it starts");
+    eventually("it is refused", || refused(cluster.node(0)) > n_refused).await;
+    assert!(mesh.leader().is_none());
+    std::fs::write(file("own.pem"), "no certificate").expect("written");
+    assert!(tls.renew().is_err(), "and what it has stays");
+    put("node");
+    tls.renew().expect("readable");
+    eventually("it is let in", || {
+        mesh.leader().is_some_and(|it| it.token.is_some() || it.claim.certified)
+    })
+    .await;
+    mesh.stop().await;
+}
+
 /// More connections than may greet at once: the rest is turned away, and members get through.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_that_says_nothing_keeps_nobody_out_for_long() {

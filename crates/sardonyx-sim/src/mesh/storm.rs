@@ -1,8 +1,13 @@
-//! A run from one seed: a mesh of three, five or seven voters, a storm, a calm, a judgement.
+//! A run from one seed: a mesh of three, five or seven voters and perhaps a few members more, a storm,
+//! a calm, a judgement.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    time::Duration,
+};
 
-use sardonyx_mesh::{Address, Config, Input, Profile, kept::Recovery};
+use sardonyx_mesh::{Address, Config, Input, Profile, kept::Recovery, slots::Slots};
 
 use super::{network::Network, world::World};
 use crate::rng::Rng;
@@ -28,7 +33,9 @@ pub enum Fault {
     Isolate,
     /// The leader, alone or with one other.
     IsolateLeader,
-    /// A link that carries one way only.
+    /// Two members that do not hear each other, in one direction or in both; everybody else does.
+    Link,
+    /// Links that carry one way only.
     OneWay,
     /// Two groups, and one member that both hear.
     Bridge,
@@ -44,10 +51,12 @@ pub enum Fault {
     Leave,
     /// The leader hands over.
     Transfer,
+    /// The operator gives a voter's slot to a member that has none.
+    Replace,
 }
 
 /// Every fault there is.
-pub const FAULTS: [Fault; 17] = [
+pub const FAULTS: [Fault; 19] = [
     Fault::Crash,
     Fault::CrashLeader,
     Fault::CrashAll,
@@ -57,6 +66,7 @@ pub const FAULTS: [Fault; 17] = [
     Fault::Split,
     Fault::Isolate,
     Fault::IsolateLeader,
+    Fault::Link,
     Fault::OneWay,
     Fault::Bridge,
     Fault::Chain,
@@ -65,6 +75,7 @@ pub const FAULTS: [Fault; 17] = [
     Fault::Weather,
     Fault::Leave,
     Fault::Transfer,
+    Fault::Replace,
 ];
 
 /// How long a storm lasts.
@@ -135,24 +146,30 @@ impl Storm {
         let mut rng = Rng::new(seed);
         let nodes = *rng.pick(&[3_u32, 3, 5, 5, 7]).unwrap_or(&3);
         let mut world = World::new(rng.next());
-        let addresses: Vec<Address> = (0..nodes)
+        // Members beyond the voters, of which one may never want to vote.
+        let n_more = *rng.pick(&[0_u32, 0, 1, 2]).unwrap_or(&0);
+        let shy = rng.chance(30).then_some(nodes as usize);
+        let addresses: Vec<Address> = (0..nodes + n_more)
             .filter_map(|it| Address::new("127.0.0.1", 10_001 + u16::try_from(it).ok()?).ok())
             .collect();
         let n_seeds = 1 + rng.below(u64::from(nodes)) as usize;
-        let mut seeds = addresses.clone();
+        // One that may not vote leads nobody, and a mesh with such seeds alone would never come to be.
+        let mut seeds = addresses[..nodes as usize].to_vec();
         while seeds.len() > n_seeds {
             seeds.remove(rng.below(seeds.len() as u64) as usize);
         }
-        let is_fixed = rng.chance(30);
-        for address in &addresses {
+        // If more could vote than there are slots, and nobody said who does, two groups that do not hear
+        // each other could found a cluster each.
+        let is_fixed = n_more > 0 || rng.chance(30);
+        for (at, address) in addresses.iter().enumerate() {
             let config = Config {
                 nodes,
                 address: address.clone(),
                 name: format!("n{}", address.port()),
                 cluster: "storm".to_owned(),
                 seeds: seeds.clone(),
-                voters: is_fixed.then(|| addresses.clone()),
-                observer: false,
+                voters: is_fixed.then(|| addresses[..nodes as usize].to_vec()),
+                observer: shy == Some(at),
                 found_by_itself: true,
                 timers: Profile::Test.timers(),
             };
@@ -238,10 +255,12 @@ impl Storm {
                     self.world.order(leader, Input::Transfer { to });
                 }
             }
+            Fault::Replace => self.replace(leader),
             Fault::Weather => self.change_weather(),
             Fault::Split
             | Fault::Isolate
             | Fault::IsolateLeader
+            | Fault::Link
             | Fault::OneWay
             | Fault::Bridge
             | Fault::Chain
@@ -261,8 +280,22 @@ impl Storm {
         self.back.insert(node, at);
     }
 
+    /// One that votes for one that does not, as the leader knows them.
+    fn replace(&mut self, leader: usize) {
+        let Some(report) = self.world.status(leader).filter(|_| self.world.is_awake(leader)) else {
+            return;
+        };
+        let rest = report.members.iter().map(|row| &row.node.address);
+        let rest: Vec<Address> = rest.filter(|it| !report.voters.contains(it)).cloned().collect();
+        if let (Some(old), Some(new)) = (self.rng.pick(&report.voters), self.rng.pick(&rest)) {
+            let order = Input::ReplaceVoter { old: old.clone(), new: new.clone() };
+            if self.world.order(leader, order).is_none() {
+                self.see("a replacement begins");
+            }
+        }
+    }
+
     fn lose_disk(&mut self, node: usize) {
-        // As many as a cluster must survive: the others are still a majority.
         let nodes = self.world.len();
         // Who never knew of the cluster and who forgot it look alike: together they could found
         // another. So disks are lost only once everybody knows of it.
@@ -270,7 +303,10 @@ impl Storm {
         if !(0..nodes).all(knows) {
             return;
         }
-        if self.n_lost_disks >= nodes - (nodes / 2 + 1) || self.world.has_lost_disk(node) {
+        // As many as a cluster must survive: the others are still a majority.
+        let config = self.world.config(0);
+        let n_max = config.nodes as usize - config.quorum();
+        if self.n_lost_disks >= n_max || self.world.has_lost_disk(node) {
             return;
         }
         self.n_lost_disks += 1;
@@ -308,6 +344,7 @@ impl Storm {
         }
         let at = 1 + self.rng.below(n_nodes as u64 - 1) as usize;
         let other = order.iter().copied().find(|it| *it != leader).unwrap_or(any);
+        let directions = self.rng.below(3);
         let network = &mut self.world.network;
         match fault {
             Fault::Split => network.split(n_nodes, &[&order[..at], &order[at..]]),
@@ -316,6 +353,11 @@ impl Storm {
                 let rest: Vec<usize> =
                     order.iter().copied().filter(|it| *it != leader && *it != other).collect();
                 network.split(n_nodes, &[&[leader, other], &rest]);
+            }
+            Fault::Link => {
+                let ways = [(leader, other), (other, leader)];
+                let ways = &ways[usize::from(directions == 1)..2 - usize::from(directions == 2)];
+                network.cut.extend(ways);
             }
             Fault::OneWay => {
                 for to in order.iter().take(at) {
@@ -347,7 +389,8 @@ impl Storm {
             | Fault::PauseLeader
             | Fault::Weather
             | Fault::Leave
-            | Fault::Transfer => network.heal(),
+            | Fault::Transfer
+            | Fault::Replace => network.heal(),
         }
     }
 
@@ -416,19 +459,24 @@ impl Storm {
     /// that is right.
     fn can_recover(&self) -> bool {
         let voters = |node: usize| self.world.member(node).map(|it| it.kept());
-        let quorum = self.world.config(0).quorum();
         if (0..self.world.len()).filter_map(voters).all(|it| it.cluster.is_none()) {
             // Nobody has a cluster: those who voted in a founding that never ended can end it.
             return (0..self.world.len()).all(|it| !self.world.has_lost_disk(it));
         }
-        // A slot that others are still about to give it does not count.
+        // Who votes is what the newest list says. A slot that others are still about to give does not
+        // count.
+        let lists = (0..self.world.len()).filter_map(voters).map(|kept| &kept.slots);
+        let newest = lists.max_by_key(|slots| slots.order());
         let remembers = |node: &usize| {
             voters(*node).is_some_and(|kept| {
-                let has_slot = kept.slots.slot_of(&kept.address).is_some();
-                has_slot && kept.recovery == Recovery::Intact
+                let has_slot = |slots: &Slots| slots.slot_of(&kept.address).is_some();
+                let is_listed = has_slot(&kept.slots) && newest.is_some_and(has_slot);
+                is_listed && kept.recovery == Recovery::Intact
             })
         };
-        (0..self.world.len()).filter(remembers).count() >= quorum
+        let all = (0..self.world.len()).filter(remembers);
+        let all: BTreeSet<Address> = all.map(|node| self.world.address(node).clone()).collect();
+        newest.is_some_and(|slots| slots.is_quorum(&all))
     }
 
     fn describe(&self) -> String {

@@ -92,7 +92,8 @@ impl World {
         index
     }
 
-    pub(super) fn set_clock(&mut self, node: usize, ppm: i64, offset: u64) {
+    /// How wrong a node's clock goes, in millionths, and from where. Before it is started.
+    pub fn set_clock(&mut self, node: usize, ppm: i64, offset: u64) {
         self.nodes[node].clock = Clock { ppm, offset };
     }
 

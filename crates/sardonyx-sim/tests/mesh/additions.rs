@@ -1,6 +1,6 @@
-//! The cases A1 to A25 as far as they are about the machine. A1 is in `storms` and `model`; A17,
-//! A18, A20, A21 and A22 are about connections and queues; A19 is in the storms, whose clocks are
-//! wrong; of A23 see docs/verification.md.
+//! The cases A1 to A25 as far as they are about the machine. A1 is in `storms` and `model`, A23 in
+//! `relays`; A17, A18, A20, A21 and A22 are about connections and queues. Which test is which is in
+//! `docs/mesh-cases.md`.
 
 use std::collections::BTreeSet;
 
@@ -207,11 +207,13 @@ fn a10_replacing_a_voter_never_makes_two_majorities() {
     well(&world);
 }
 
-/// Cuts all links but the given ones and waits for an established leader that is not `old`.
+/// Cuts all links but the given ones and waits for an established leader that is not the old one.
+/// Nobody carries for others here: then the old leader would stay.
 fn elects_within(n: u32, links: &[(usize, usize)], ttls: f64) {
     for seed in 1..30 {
         let mut world = settled(seed, n, &[0], TEST);
         world.network.only(n as usize, links);
+        world.held_back = Some("Relay");
         let took = world.until(secs(ttls), |world| established(world).is_some_and(|it| it != 0));
         well(&world);
         assert!(took.is_some(), "seed {seed}, {links:?}: nobody was elected");
@@ -439,6 +441,7 @@ fn status_names_who_suspects_whom_and_why() {
     // Node 1 stops hearing the leader: it says so itself, and whom it asks knows too.
     let mut world = settled(29, 3, &[0], TEST);
     world.network.cut.insert((0, 1));
+    world.held_back = Some("Relay");
     world.run(secs(1.2));
     let own = world.status(1).unwrap().suspicions;
     assert!(own.iter().any(|it| it.observer.address == address(1) && it.suspect == leader));
@@ -461,4 +464,35 @@ fn h37_a_leader_that_stood_still_judges_nobody_before_it_has_heard_them() {
         assert_eq!(agreed(&world, &[0, 1, 2, 3, 4], 5), Version(1));
     }
     assert_eq!(timers(TEST), Profile::Test.timers());
+}
+
+#[test]
+fn voters_are_not_replaced_faster_than_the_new_ones_may_vote() {
+    let mut world = settled(30, 3, &[0], TEST);
+    for node in [3, 4] {
+        let index = world.add(config(3, node, &[0], TEST));
+        world.start(index);
+    }
+    agree_within(&mut world, secs(1.0), &[0, 1, 2, 3, 4], 5);
+    let replace = |old, new| Input::ReplaceVoter { old: address(old), new: address(new) };
+    assert_eq!(world.order(0, replace(2, 3)), None);
+    let votes = |world: &World, node| world.status(0).unwrap().voters.contains(&address(node));
+    assert!(world.until(secs(2.0), |world| votes(world, 3) && !votes(world, 2)).is_some());
+    world.run(secs(TTL));
+    assert!(world.token(0).is_some(), "two of three hold back");
+    let why = world.order(0, replace(1, 4)).expect("only the leader would be left");
+    assert!(why.contains("hand over first"), "{why}");
+    // After the next election the new voter counts, and another one may be replaced.
+    assert_eq!(world.order(0, Input::Transfer { to: address(1) }), None);
+    assert!(world.until(secs(2.0 * TTL), |world| world.token(1).is_some()).is_some());
+    world.run(secs(TTL));
+    assert_eq!(world.order(1, replace(0, 4)), None);
+    let voters: BTreeSet<_> = [1, 3, 4].map(address).into();
+    let is_done = |world: &World| {
+        world.status(1).unwrap().voters.into_iter().collect::<BTreeSet<_>>() == voters
+    };
+    assert!(world.until(secs(2.0), is_done).is_some());
+    world.run(secs(2.0 * TTL));
+    well(&world);
+    assert!(established(&world).is_some());
 }

@@ -374,8 +374,8 @@ fn case_4_who_is_joining_a_leader_that_is_relieved_joins_the_winner() {
 }
 
 #[test]
-fn an_order_that_was_true_of_another_time_is_not_followed() {
-    // A6: what a leader of the past, or somebody about it, says.
+fn a6_an_order_that_was_true_of_another_time_is_not_followed() {
+    // What a leader of the past, or somebody about it, says.
     let mut world = settled(6, 3, &[0, 1], TEST);
     let old = world.claim(0).unwrap().clone();
     world.crash(0);

@@ -7,7 +7,9 @@ mod additions;
 mod cluster;
 mod document;
 mod goals;
+mod holes;
 mod model;
+mod relays;
 mod storms;
 
 fn number(name: &str, otherwise: u64) -> u64 {

@@ -28,6 +28,22 @@ fn every_order_of_one_election_has_one_leader() {
     assert!(explored.is_complete && explored.elected > 0 && explored.states > 1_000);
 }
 
+/// The same when a write takes time, so that a crash loses what was not on the disk yet. All of it is
+/// half a million states and takes minutes: `MESH_MODEL_FULL=1` asks for it, otherwise a tenth is
+/// looked at.
+#[test]
+fn every_order_with_a_crash_that_loses_writes_has_one_leader() {
+    let is_full = number("MESH_MODEL_FULL", 0) > 0;
+    let states_max = if is_full { 20_000_000 } else { 50_000 };
+    let explored = explore(Small { slow_disks: true, states_max, ..small(1) });
+    show("one election, one crash, writes that take time", &explored);
+    assert_eq!(explored.witness, None);
+    assert!(explored.elected > 0);
+    if is_full {
+        assert!(explored.is_complete && explored.states > 500_000);
+    }
+}
+
 #[test]
 fn the_model_finds_the_holes_that_are_opened_again() {
     // That the last answer decides shows only where one's own may come last.

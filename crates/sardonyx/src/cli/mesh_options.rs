@@ -8,6 +8,8 @@ use sardonyx_mesh::{
     tcp::tls::Tls,
 };
 
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
 use super::Failure;
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -95,8 +97,27 @@ impl Wishes<'_> {
 
 /// Starts it, and says whose fault it is if that fails.
 pub(super) async fn start(options: Options) -> Result<Mesh, Failure> {
-    Mesh::start(options).await.map_err(|why| match &why {
+    let tls = match &options.network {
+        Network::Tls(tls) => Some(tls.clone()),
+        Network::Tcp | Network::Memory(_) => None,
+    };
+    let mesh = Mesh::start(options).await.map_err(|why| match &why {
         StartError::Config(_) | StartError::OtherStore { .. } => Failure::input(why),
         StartError::World(_) => Failure::world(why),
-    })
+    })?;
+    if let Some(tls) = tls {
+        let hangup = signal(SignalKind::hangup())?;
+        tokio::spawn(renew_on(hangup, tls));
+    }
+    Ok(mesh)
+}
+
+/// SIGHUP: certificates are read again.
+async fn renew_on(mut hangup: Signal, tls: Tls) {
+    while hangup.recv().await.is_some() {
+        match tls.renew() {
+            Ok(()) => tracing::info!("certificates were read again"),
+            Err(why) => tracing::error!(%why, "certificates stay as they were"),
+        }
+    }
 }
