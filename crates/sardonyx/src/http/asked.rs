@@ -9,6 +9,7 @@ use axum::{
 use bytes::Bytes;
 use sardonyx_core::JobId;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::time::timeout;
 
 use super::{refusal::Refusal, routes::BODY_BYTES_MAX};
@@ -103,10 +104,16 @@ impl Body {
             Some("application/json") => {}
             other => return Err(wrong_kind(other, "application/json")),
         }
-        serde_json::from_slice(&self.bytes).map_err(|why| {
+        let senseless = |why: &dyn std::fmt::Display| {
             let advice = "GET /v1/openapi.json says what to send";
             Refusal::bad(format!("the body makes no sense: {why}"), advice)
-        })
+        };
+        // Otherwise a list would pass for an object, its items for the values in their order.
+        let body: Value = serde_json::from_slice(&self.bytes).map_err(|why| senseless(&why))?;
+        if !body.is_object() {
+            return Err(senseless(&"it is no object"));
+        }
+        serde_json::from_value(body).map_err(|why| senseless(&why))
     }
 }
 

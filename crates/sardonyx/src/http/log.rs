@@ -59,9 +59,6 @@ pub(crate) async fn page(
     Asked(asked): Asked<PageAsked>,
 ) -> Result<Json<Page>, Refusal> {
     let n = limit(asked.limit, LOG_PAGE, LOG_PAGE_MAX)? as u64;
-    if asked.from.is_some() && asked.before.is_some() {
-        return Err(Refusal::bad("from and before contradict each other", "leave one of them out"));
-    }
     let (window, is_backwards) = site.view().look(|timeline| {
         let before = |position: u64| match position.checked_sub(1) {
             Some(last) => timeline.seq_after(Position(last)),
@@ -73,9 +70,10 @@ pub(crate) async fn page(
             return Err(Gone { first: Position(first.0 + 1) });
         }
         Ok(match (asked.from, asked.before) {
-            (Some(from), _) => {
+            (Some(from), to) => {
                 let from = before(from).max(floor);
-                (timeline.window(from, from.saturating_add(n)), false)
+                let end = to.map_or(u64::MAX, before);
+                (timeline.window(from, from.saturating_add(n).min(end)), false)
             }
             (None, Some(to)) => {
                 let to = before(to);

@@ -127,7 +127,9 @@ pub(crate) struct Route {
 pub(crate) fn table() -> Vec<Route> {
     let mut all = outside();
     all.extend(about_jobs());
+    all.extend(to_jobs());
     all.extend(about_the_cluster());
+    all.extend(about_nodes());
     all.extend(about_the_past());
     all
 }
@@ -252,35 +254,6 @@ fn about_jobs() -> Vec<Route> {
             )
         },
         Route {
-            parameters: vec![
-                Parameter::new(
-                    "id",
-                    "string",
-                    "The id to give it; left out, its name and a few random letters. \
-                            Submitting one id twice runs the job once.",
-                ),
-                Parameter::new(
-                    "check",
-                    "boolean",
-                    "Say what is wrong with it, and submit nothing.",
-                ),
-                Parameter::new(
-                    "any-names",
-                    "boolean",
-                    "Take functions and plugins that this node does not have.",
-                ),
-            ],
-            sent: Some(Sent::Job),
-            refusals: &[409, 422, 503],
-            ..writes(
-                "/v1/jobs",
-                SUBMIT,
-                "Check a job whole and submit it.",
-                json::<jobs_write::Submitted>(),
-                post(jobs_write::submit),
-            )
-        },
-        Route {
             parameters: vec![JOB],
             refusals: &[404],
             ..reads(
@@ -308,6 +281,40 @@ fn about_jobs() -> Vec<Route> {
                 "Wait until a job is over, or for a while.",
                 json::<jobs::JobLine>(),
                 get(jobs::wait),
+            )
+        },
+    ]
+}
+
+fn to_jobs() -> Vec<Route> {
+    vec![
+        Route {
+            parameters: vec![
+                Parameter::new(
+                    "id",
+                    "string",
+                    "The id to give it; left out, its name and a few random letters. \
+                            Submitting one id twice runs the job once.",
+                ),
+                Parameter::new(
+                    "check",
+                    "boolean",
+                    "Say what is wrong with it, and submit nothing.",
+                ),
+                Parameter::new(
+                    "any-names",
+                    "boolean",
+                    "Take functions and plugins that this node does not have.",
+                ),
+            ],
+            sent: Some(Sent::Job),
+            refusals: &[409, 422, 503],
+            ..writes(
+                "/v1/jobs",
+                SUBMIT,
+                "Check a job whole and submit it.",
+                json::<jobs_write::Submitted>(),
+                post(jobs_write::submit),
             )
         },
         Route {
@@ -350,6 +357,22 @@ fn about_the_cluster() -> Vec<Route> {
         Route {
             refusals: &[503],
             ..reads(
+                "/v1/events",
+                READ,
+                "What changes, as it does: events `change` with a difference, `rates` every second.",
+                Answer::Text("text/event-stream"),
+                get(events::events),
+            )
+        },
+    ]
+}
+
+/// What stands around the log: nodes, the mesh, worker numbers, and collecting.
+fn about_nodes() -> Vec<Route> {
+    vec![
+        Route {
+            refusals: &[503],
+            ..reads(
                 "/v1/nodes",
                 READ,
                 "The living nodes and how many of their peers are in.",
@@ -387,16 +410,6 @@ fn about_the_cluster() -> Vec<Route> {
                 post(operate::gc),
             )
         },
-        Route {
-            refusals: &[503],
-            ..reads(
-                "/v1/events",
-                READ,
-                "What changes, as it does: events `change` with a difference, `rates` every second.",
-                Answer::Text("text/event-stream"),
-                get(events::events),
-            )
-        },
     ]
 }
 
@@ -408,7 +421,7 @@ fn about_the_past() -> Vec<Route> {
                 Parameter::new(
                     "before",
                     "integer",
-                    "Instead: the last entries before this position.",
+                    "Only entries before this position; without `from`, the last of them.",
                 ),
                 limit("How many entries, 1 to 1000; 100 if left out.", LOG_PAGE_MAX),
             ],

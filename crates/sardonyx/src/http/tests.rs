@@ -58,6 +58,26 @@ impl Served {
     }
 }
 
+/// What clients rely on does not change by accident: `UPDATE=1 cargo test -p sardonyx` writes the file
+/// anew, and the difference is read as if somebody else had written it.
+fn is_golden(name: &str, text: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(name);
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == text, "{name} has changed; UPDATE=1 writes it, a decision record says why");
+}
+
+#[test]
+fn the_description_of_the_api_is_as_it_was() {
+    let mut document = openapi();
+    // A new version alone is no change of the API.
+    document["info"]["version"] = "0".into();
+    is_golden("http/openapi.json", &format!("{document:#}\n"));
+}
+
 /// A job that waits for a cell that nobody fills.
 const ENDLESS: &str = r#"
 name = "endless"
@@ -143,6 +163,8 @@ async fn the_cluster_is_shown_and_measured() {
     let metrics = served.get("/metrics").await.text();
     assert!(metrics.contains("\nsardonyx_peers 3\n"), "{metrics}");
     assert!(metrics.contains("sardonyx_jobs{state=\"running\"} 0\n"));
+    let families: Vec<_> = metrics.lines().filter(|line| line.starts_with('#')).collect();
+    is_golden("http/metrics.txt", &format!("{}\n", families.join("\n")));
     let document = served.get("/v1/openapi.json").await.json();
     assert_eq!(document, openapi());
     served.stop().await;

@@ -1,4 +1,4 @@
-//! A thousand peers in the browser: the first view, and jumps of the slider.
+//! A dashboard without a node, in the browser: a thousand peers, and who may do what.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -6,6 +6,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+use sardonyx::http::{Role, Token};
 use sardonyx_core::{
     Entry, PeerId, Phase, Replica,
     command::{AcceptJoinCluster, Command as Said, NotifyJoinCluster, PrepareJoinCluster},
@@ -33,9 +34,10 @@ impl Drop for Looking {
 }
 
 impl Looking {
-    fn start(store: &str) -> (Looking, String) {
+    fn start(store: &str, args: &[&str]) -> (Looking, String) {
         let mut child = Command::new(env!("CARGO_BIN_EXE_sardonyx"))
             .args(["dashboard", "--json", "--http", "127.0.0.1:0", "--store", store])
+            .args(args)
             .stdout(Stdio::piped())
             .spawn()
             .expect("the program");
@@ -79,7 +81,7 @@ fn a_thousand_peers_are_drawn_and_the_slider_jumps() {
     let url = format!("embedded:{}", dir.path().display());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.expect("a runtime").block_on(write(&url, N_PEERS));
-    let (_looking, address) = Looking::start(&url);
+    let (_looking, address) = Looking::start(&url, &[]);
     let mut chrome = Chrome::start(1360, 1000);
     chrome.open(&address);
     let lines = "document.querySelectorAll('.ring .tick').length";
@@ -111,4 +113,39 @@ fn a_thousand_peers_are_drawn_and_the_slider_jumps() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("dashboard/thousand.png");
     assert!(chrome.picture(&path) > 12_000);
     assert!(chrome.complaints.iter().all(|it| it.contains("\"source\":\"network\"")));
+}
+
+#[test]
+fn whoever_has_a_token_logs_in_and_sees_what_it_may_do() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().expect("a directory");
+    let url = format!("embedded:{}", dir.path().join("store").display());
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(write(&url, 5));
+    let (reads, submits) = (Token::fresh().expect("a token"), Token::fresh().expect("a token"));
+    let file = dir.path().join("tokens");
+    let lines = format!("{}\n{}\n", reads.line(Role::Read), submits.line(Role::Submit));
+    std::fs::write(&file, lines).expect("a file");
+    let (_looking, address) = Looking::start(&url, &["--http-tokens", &file.display().to_string()]);
+    let mut chrome = Chrome::start(1360, 900);
+    chrome.open(&address);
+    chrome.wait("document.querySelector('dialog #token')");
+    chrome.fill("#token", "no such token");
+    chrome.click("#confirm");
+    chrome.wait("document.querySelector('.faults').textContent.includes('not known')");
+    chrome.picture(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("dashboard/login.png"));
+    for (token, may_submit) in [(&reads, false), (&submits, true)] {
+        chrome.wait("document.querySelector('dialog #token')");
+        chrome.fill("#token", token.reveal());
+        chrome.click("#confirm");
+        chrome.wait("document.querySelectorAll('.ring [data-peer]').length === 5");
+        chrome.wait("document.querySelector('#live').classList.contains('on')");
+        let shown = chrome.eval("!document.querySelector('#submit').hidden");
+        assert_eq!(shown, may_submit);
+        assert_eq!(chrome.eval("document.cookie"), "", "no script reads the session");
+        let gc = "fetch('/v1/gc', {method: 'POST'}).then(it => it.status)";
+        assert_eq!(chrome.eval(gc), 403);
+        chrome.eval("fetch('/v1/logout', {method: 'POST'}).then(it => it.status)");
+        chrome.eval("location.reload()");
+    }
 }

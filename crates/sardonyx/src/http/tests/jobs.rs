@@ -50,6 +50,11 @@ async fn a_running_job_shows_its_graph_and_can_be_killed_once() {
     assert_eq!(shown["reason"], "enough");
     let twice = served.post("/v1/jobs/e1/kill", JSON, "").await;
     assert_eq!(twice.status, 409, "{}", twice.text());
+    for senseless in ["[]", "{", "7", r#"{"why": "x"}"#, r#"{"reason": 1}"#] {
+        let refused = served.post("/v1/jobs/e1/kill", JSON, senseless).await;
+        assert_eq!(refused.status, 400, "{senseless}");
+    }
+    assert_eq!(served.post("/v1/jobs/e1/kill", TOML, "reason = 1").await.status, 415);
     assert_eq!(served.post("/v1/jobs/nobody/kill", JSON, "").await.status, 404);
     assert_eq!(served.get("/v1/jobs/nobody").await.status, 404);
     assert_eq!(served.get("/v1/jobs/nobody/wait").await.status, 404);

@@ -43,6 +43,10 @@ async fn any_past_cluster_is_what_the_log_says() {
         assert_eq!(diff["diff"], expected, "at {at}");
         before = replica.clone();
     }
+    let between = served.get("/v1/log?from=2&before=5").await.json();
+    let is_between = |it: &&Value| (2..5).contains(&it["id"].as_u64().unwrap());
+    let expected: Vec<_> = entries.iter().filter(is_between).cloned().collect();
+    assert_eq!(between["entries"].as_array().unwrap(), &expected);
     let newest = served.get("/v1/log?limit=2").await.json();
     assert_eq!(newest["entries"].as_array().unwrap(), &entries[entries.len() - 2..]);
     let earlier = served.get(&format!("/v1/log?limit=2&before={}", newest["begins"])).await.json();
