@@ -201,11 +201,14 @@ fn from_variables(
     for variable in
         variables.keys().filter(|it| !known.contains(it) && **it != self::variable(CONFIG))
     {
-        // Others may have variables with this beginning, as container systems do for services;
-        // only a slip is refused.
-        let hint = nearest::hint(variable, known.iter().map(String::as_str));
-        if hint.starts_with("did you mean") {
-            complaints.push(format!("{variable}: there is no such variable; {hint}"));
+        // Others may have variables with this beginning, as container systems do for services; only
+        // a slip is refused. Without the beginning, which would make all of them alike.
+        let bare = |it: &str| it.strip_prefix(PREFIX).unwrap_or(it).to_owned();
+        let names: Vec<_> = known.iter().map(|it| bare(it)).collect();
+        let hint = nearest::hint(&bare(variable), names.iter().map(String::as_str));
+        if let Some(meant) = hint.strip_prefix("did you mean ") {
+            let meant = format!("did you mean {PREFIX}{meant}");
+            complaints.push(format!("{variable}: there is no such variable; {meant}"));
         }
     }
 }

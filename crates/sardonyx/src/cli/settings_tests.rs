@@ -65,6 +65,14 @@ fn slips_are_refused_all_at_once_and_strangers_variables_are_not() {
 }
 
 #[test]
+fn variables_of_others_are_not_slips_because_of_what_all_begin_with() {
+    for name in ["SARDONYX_AT", "SARDONYX_PORT", "SARDONYX_PORT_7440_TCP", "SARDONYX_MEASURE"] {
+        assert_eq!(with("", &[(name, "x")], "").unwrap(), [""; 0], "{name}");
+    }
+    assert!(with("", &[("SARDONYX_STOR", "x")], "").is_err());
+}
+
+#[test]
 fn only_what_can_be_configured_is() {
     let args = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
     assert!(configured(&args("sardonyx start --peers 3")).is_some());

@@ -110,6 +110,7 @@ impl Printer {
 
     /// Prints an event. A node goes on when whoever read this has gone: it has a ring to leave.
     fn say(&mut self, at: u64, event: Event) -> Result<(), Failure> {
+        super::start_log::note(&event);
         if self.is_mute {
             return Ok(());
         }

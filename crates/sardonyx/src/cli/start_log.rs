@@ -1,10 +1,13 @@
 //! What goes on inside a node, for whoever has to find out: on stderr, as lines or as JSON.
 //!
 //! Beside this a node prints what happens to it on stdout ([`start_events`](super::start_events)).
+//! The same is logged: what somebody should look at as a warning, lives and trimming as information,
+//! peers and tasks, of which there are many, for those who debug.
 
 use std::io;
 
 use clap::{Args, ValueEnum};
+use sardonyx_peer::Event;
 use tracing::level_filters::LevelFilter;
 
 /// The log of a node.
@@ -15,7 +18,7 @@ pub(super) struct Log {
     log: Form,
 
     /// From which level on something is logged.
-    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = Level::Info)]
+    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = Level::Warn)]
     log_level: Level,
 }
 
@@ -68,5 +71,32 @@ impl Log {
             Form::Human => tracing::subscriber::set_global_default(log.finish()),
             Form::Json => tracing::subscriber::set_global_default(log.json().finish()),
         };
+    }
+}
+
+/// Logs something that happened to a node.
+pub(super) fn note(event: &Event) {
+    use tracing::{debug, info, warn};
+    let at = |position: &Option<sardonyx_core::Position>| position.map(|it| it.0);
+    match event {
+        Event::Waiting(why) => warn!(%why, "waiting"),
+        Event::Began(life, session) => info!(%life, ?session, "a life begins"),
+        Event::Played(to, end) => debug!(position = at(to), end = at(end), "played"),
+        Event::CaughtUp(to, ring) => info!(position = at(to), ring, "caught up"),
+        Event::Joined(peer, ring) => debug!(%peer, ring, "joined"),
+        Event::Left(peer) => warn!(%peer, "a peer of ours was said to have left"),
+        Event::TaskStarted(peer, it) => {
+            debug!(%peer, job = %it.job, task = %it.task, epoch = it.since.0, "task started");
+        }
+        Event::TaskStopped(peer, it) => {
+            debug!(%peer, job = %it.job, task = %it.task, epoch = it.since.0, "task stopped");
+        }
+        Event::Trimmed(to) => info!(position = to.0, "the log was trimmed"),
+        Event::NotTrimmed(why) => warn!(%why, "the log was not trimmed"),
+        Event::Unreadable(position, why) => {
+            warn!(position = position.0, %why, "an entry cannot be read");
+        }
+        Event::Again(why, pause) => warn!(%why, ?pause, "a life is over, another will begin"),
+        Event::Leaving(peers) => info!(peers, "leaving the ring"),
     }
 }

@@ -1,7 +1,13 @@
 //! Settings of a node from flags, variables and files, from the outside. Each of these ends before a
 //! node begins, because the value that wins is wrong.
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
 
 struct Try {
     dir: tempfile::TempDir,
@@ -55,6 +61,33 @@ fn another_file_can_be_named() {
     }
     let why = there.start(&["--config", "missing.toml"], &[]);
     assert!(why.contains("missing.toml: No such file"), "{why}");
+}
+
+#[test]
+fn a_log_for_programs_has_an_object_on_each_line() {
+    let there = Try::with_file("store = \"memory:\"\n[log]\nlevel = \"debug\"");
+    let mut node = Command::new(env!("CARGO_BIN_EXE_sardonyx"))
+        .args(["start", "--log", "json"])
+        .current_dir(there.dir.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(node.stderr.take().unwrap()).lines();
+    let mut messages = Vec::new();
+    for line in lines {
+        let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        assert!(line["level"].is_string() && line["timestamp"].is_string(), "{line}");
+        let is_in = line["fields"]["message"] == "joined" && line["fields"]["ring"] == 1;
+        messages.push(line);
+        if is_in {
+            let pid = node.id().to_string();
+            assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        }
+    }
+    assert_eq!(node.wait().unwrap().code(), Some(0));
+    let said = |text: &str| messages.iter().any(|line| line["fields"]["message"] == text);
+    assert!(said("a life begins") && said("joined") && said("leaving the ring"), "{messages:?}");
 }
 
 #[test]
