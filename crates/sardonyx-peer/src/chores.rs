@@ -99,6 +99,8 @@ pub enum Due {
     OldJob(Duration),
     /// The cluster has as many jobs as it may have, and some of them are over.
     NoRoom,
+    /// Somebody said `gc`, and the log was not trimmed.
+    Unfinished,
 }
 
 impl fmt::Display for Due {
@@ -108,6 +110,7 @@ impl fmt::Display for Due {
             Due::EndedJobs(n) => write!(f, "{n} jobs are over"),
             Due::OldJob(age) => write!(f, "a job has been over for {} s", age.as_secs()),
             Due::NoRoom => f.write_str("the cluster has as many jobs as it may have"),
+            Due::Unfinished => f.write_str("the log was not trimmed after the last gc"),
         }
     }
 }
@@ -122,12 +125,22 @@ pub struct Chores {
     ended: BTreeMap<JobId, Duration>,
     said: Option<Duration>,
     is_trimming: bool,
+    is_unfinished: bool,
+    /// The last office that we held.
+    version: Option<u64>,
 }
 
 impl Chores {
     /// Nothing has been seen yet.
     pub fn new(history: HistoryTerms) -> Chores {
-        Chores { history, ended: BTreeMap::new(), said: None, is_trimming: false }
+        Chores {
+            history,
+            ended: BTreeMap::new(),
+            said: None,
+            is_trimming: false,
+            is_unfinished: false,
+            version: None,
+        }
     }
 
     /// Whether a `gc` is to be said, and why. `now` is a time that grows.
@@ -145,6 +158,9 @@ impl Chores {
         }
         let n_ended = self.ended.len() as u64;
         let oldest = self.ended.values().min().map(|at| now.saturating_sub(*at));
+        if self.is_unfinished {
+            return Some(Due::Unfinished);
+        }
         if let Some(n_entries) = size.over() {
             return Some(Due::Entries(n_entries));
         }
@@ -160,9 +176,21 @@ impl Chores {
         (n_ended > 0 && n_jobs >= replica.limits().jobs_max as usize).then_some(Due::NoRoom)
     }
 
+    /// Whether this office is another one than we held last: then it is to be looked whether its last
+    /// holder died between its `gc` and trimming.
+    pub fn takes_office(&mut self, version: u64) -> bool {
+        self.version.replace(version) != Some(version)
+    }
+
+    /// A `gc` was said, by us or somebody before us, and the log was not trimmed.
+    pub fn is_unfinished(&mut self) {
+        self.is_unfinished = true;
+    }
+
     /// A `gc` is being said.
     pub fn said(&mut self, now: Duration) {
         self.said = Some(now);
+        self.is_unfinished = false;
     }
 
     /// A `gc` was played, or ours could not be said.
@@ -278,6 +306,18 @@ mod tests {
         cluster.gc();
         assert_eq!(cluster.due(&mut chores, 200 * SECOND), None);
         assert!(chores.ended.is_empty());
+    }
+
+    #[test]
+    fn what_was_left_half_done_is_due_until_it_is_said_again() {
+        let (cluster, mut chores) = (Cluster::new(None), Chores::new(NONE));
+        assert!(chores.takes_office(3) && !chores.takes_office(3) && chores.takes_office(4));
+        assert_eq!(cluster.due(&mut chores, SECOND), None);
+        chores.is_unfinished();
+        assert_eq!(cluster.due(&mut chores, SECOND), Some(Due::Unfinished));
+        chores.said(SECOND);
+        chores.over();
+        assert_eq!(cluster.due(&mut chores, SECOND), None);
     }
 
     #[test]

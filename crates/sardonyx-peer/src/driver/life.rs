@@ -68,6 +68,8 @@ pub(crate) enum Heard {
     Trimmed(Position, Result<Trimmed, Error>),
     /// A `gc` of ours could not be said; without a reason, because another node holds the office.
     NotCollected(Option<String>),
+    /// Somebody said `gc`, and did not trim the log.
+    Unfinished,
     /// Something that a life cannot do without has failed.
     Failed(Error),
 }
@@ -102,6 +104,8 @@ pub(super) struct Life {
     left: Left,
     pub(super) size: LogSize,
     pub(super) chores: Chores,
+    /// Where the last `gc` stands that was read.
+    pub(super) last_gc: Option<Position>,
     /// When it was last looked whether there are chores.
     pub(super) looked: Option<Duration>,
     vigil: Vigil,
@@ -161,6 +165,7 @@ impl Life {
             left: Left::default(),
             size: LogSize::new(config.trim_after),
             chores: Chores::new(config.history()),
+            last_gc: None,
             looked: None,
             vigil: Vigil::new(session.timeout()),
             errands: JoinSet::new(),
@@ -276,6 +281,7 @@ impl Life {
                 self.chores.over();
                 self.tell(&Event::NotTrimmed(why.unwrap_or_else(|| OUT_OF_OFFICE.into())));
             }
+            Heard::Unfinished => self.chores.is_unfinished(),
             Heard::Failed(why) => return Err(why.into()),
         }
         Ok(())
@@ -322,6 +328,7 @@ impl Life {
                     self.play(&mut entries);
                     self.position = Some(origin.position);
                     self.size.begin_again();
+                    self.last_gc = None;
                     self.step(Input::Origin(origin.position, origin.replica));
                 }
                 Delivery::Entry { position, command: Ok(command) } => {
@@ -330,6 +337,7 @@ impl Life {
                     self.size.note(&entry);
                     if matches!(entry.command, Command::Gc(_)) {
                         self.chores.over();
+                        self.last_gc = Some(position);
                     }
                     entries.push(entry);
                     if is_checkpoint(position) && !is_bulk && self.has_caught_up {
@@ -500,6 +508,7 @@ impl Life {
                 | Heard::Compared(_)
                 | Heard::Trimmed(..)
                 | Heard::NotCollected(_)
+                | Heard::Unfinished
                 | Heard::Failed(_) => {}
             }
         }

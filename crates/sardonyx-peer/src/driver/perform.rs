@@ -70,6 +70,9 @@ impl Life {
             return;
         }
         self.looked = Some(now);
+        if (office.term)().is_some_and(|term| self.chores.takes_office(term.version)) {
+            self.look_for_what_was_left();
+        }
         let Some(due) = self.chores.due(&self.size, self.node.replica(), now) else { return };
         // The others of ours may be behind in joining; whoever is in can say it.
         let ours = self.node.replica().peers().find(|peer| self.node.has(peer)).cloned();
@@ -84,6 +87,20 @@ impl Life {
             if !matches!(said, Some(Ok(_))) {
                 let why = said.and_then(Result::err).map(|why| why.to_string());
                 let _ = heard.send(Heard::NotCollected(why)).await;
+            }
+        });
+    }
+
+    /// Looks whether whoever said the last `gc` died before it had trimmed the log.
+    fn look_for_what_was_left(&mut self) {
+        let Some(gc) = self.last_gc else { return };
+        let (store, heard) = (self.store.clone(), self.heard.clone());
+        self.errand(async move {
+            // If the store does not answer, the next gc trims all the same.
+            if let Ok(origin) = store.origin().await
+                && origin.map(|origin| origin.position) < Some(gc)
+            {
+                let _ = heard.send(Heard::Unfinished).await;
             }
         });
     }

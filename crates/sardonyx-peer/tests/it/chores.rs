@@ -10,7 +10,7 @@ use std::{
 
 use sardonyx_core::{
     Command, PeerId,
-    command::{KillJob, PeerGc},
+    command::{Gc, KillJob, PeerGc},
     replica::job::JobOutcome,
 };
 use sardonyx_peer::{Event, HistoryTerms, Office, Term};
@@ -95,6 +95,28 @@ fn only_who_holds_the_office_trims_and_its_successor_goes_on() {
         assert!(collecting(&nodes[0], 0) >= 1 && collecting(&nodes[1], 1) >= 2);
         let origin = store.origin().await.unwrap().expect("it was trimmed");
         assert!(origin.position.0 > 1_000);
+    });
+}
+
+#[test]
+fn who_takes_the_office_trims_what_its_predecessor_left() {
+    run(async {
+        let (store, seat) = (memory().await, Seat::new());
+        let nodes = nodes(&store, &seat, FOR_EVER, 1_000_000).await;
+        lengthen(&store, 300).await;
+        // Whoever said this died before it could trim.
+        let gone = Gc { caller: PeerId::new("gone-1").unwrap() };
+        let said = store.append(&gone.into()).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(store.origin().await.unwrap(), None);
+        seat.give(1);
+        trims(&nodes[1], 1).await;
+        assert!(store.origin().await.unwrap().unwrap().position > said);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(n_trimmed(&nodes[1]), 1, "once is enough");
+        seat.give(0);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(n_trimmed(&nodes[0]), 0, "nothing was left");
     });
 }
 

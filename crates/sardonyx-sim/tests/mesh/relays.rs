@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use sardonyx_mesh::{Change, Status, Version};
+use sardonyx_mesh::{Change, Reason, Status, Version};
 use sardonyx_sim::mesh::World;
 
 use crate::{
@@ -181,4 +181,41 @@ fn a23_loss_suspects_almost_nobody_and_removes_nobody() {
     let many = lossy(23, 300, span, true);
     println!("30 % lost: {} unreachable, {} removed", many.unreachable, many.removed);
     assert!(many.has_token, "there is a leader that may act");
+}
+
+/// G8: who stands still for a while is suspected at most itself, also if it is the leader.
+#[test]
+fn a_member_that_stands_still_makes_nobody_suspect_others() {
+    const N: usize = 20;
+    let mut world = World::new(8);
+    for node in 0..N {
+        world.add(config(5, node, &[0, 1, 2], "0.5/1.5/4.5/1"));
+    }
+    (0..N).for_each(|node| world.start(node));
+    let all: Vec<usize> = (0..N).collect();
+    agree_within(&mut world, secs(20.0), &all, N);
+    world.run(secs(10.0));
+    let mut n_seen: Vec<usize> = (0..N).map(|node| world.changes(node).len()).collect();
+    for round in 0..100_usize {
+        let frozen = round * 7 % N;
+        world.pause(frozen, secs(0.8 * 4.5 * (round % 10) as f64 / 9.0 + 0.01));
+        world.run(secs(12.0));
+        agree_within(&mut world, secs(1.0), &all, N);
+        for (node, n_seen) in n_seen.iter_mut().enumerate() {
+            let silent = |it: &&Change| match it {
+                Change::Member { row, reason: Reason::Silent { .. }, .. } => {
+                    row.node.address != address(frozen)
+                }
+                Change::Member { .. }
+                | Change::Leader { .. }
+                | Change::Lease { .. }
+                | Change::ViewReset { .. }
+                | Change::Stopped
+                | Change::Warning(_) => false,
+            };
+            let n_others = world.changes(node)[*n_seen..].iter().filter(silent).count();
+            assert_eq!(n_others, 0, "round {round}: {node} heard that others are silent");
+            *n_seen = world.changes(node).len();
+        }
+    }
 }

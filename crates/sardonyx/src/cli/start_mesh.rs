@@ -103,7 +103,8 @@ impl MeshFlags {
         self.mesh_http.map_or(Ok(()), |at| only_here("--mesh-http", at))?;
         // Why somebody was not let in stands in the log. Another part of this process may have set
         // one up already.
-        let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).finish();
+        let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false);
+        let log = log.with_max_level(tracing::Level::WARN).finish();
         let _ = tracing::subscriber::set_global_default(log);
         let tls = match (&self.mesh_tls_ca, &self.mesh_tls_cert, &self.mesh_tls_key) {
             (Some(ca), Some(cert), Some(key)) => Some([&**ca, &**cert, &**key]),
