@@ -30,7 +30,8 @@ macro_rules! pages {
 
         #[test]
         fn no_page_is_left_out() {
-            let listed = [$($path),*];
+            // `guide_http.rs` runs the other one, against a node of its own.
+            let listed = [$($path,)* "docs/guide/http.md"];
             for entry in fs::read_dir(root().join("docs/guide")).unwrap() {
                 let name = entry.unwrap().file_name().into_string().unwrap();
                 let path = format!("docs/guide/{name}");
