@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     io::{self, BufWriter, IsTerminal, Write},
+    net::SocketAddr,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -12,11 +13,13 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use sardonyx::{
     Embedded, Ended, JobOutcome, Node, Options, Registry,
+    http::{Server, Terms},
     job::{Job, Language, RegisteredNames},
 };
 use sardonyx_core::{Entry, PeerId};
 use sardonyx_store::{Delivery, Start, Subscription};
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 use super::{
     Failure,
@@ -56,6 +59,10 @@ pub(crate) struct Demo {
     #[arg(long, value_name = "N", default_value_t = 96,
           value_parser = clap::value_parser!(u64).range(1..=10_000))]
     megabytes: u64,
+
+    /// Where the dashboard is while the demo runs, on this machine; port 0 is any that is free.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
+    http: SocketAddr,
 
     /// Leave the cluster running, with a stream in it, until Ctrl-C.
     #[arg(long)]
@@ -98,7 +105,7 @@ impl Demo {
         let bytes = self.megabytes * 1_000_000;
         let written = demo_text::write(&mut BufWriter::new(File::create(&text)?), bytes)?;
         let mut stage = Stage::set(self, &written).await?;
-        let link = stage.link();
+        let link = Some(stage.server.url());
         let ended = stage.perform(dir.path()).await?;
         if ended.outcome != JobOutcome::Completed {
             let why = ended.reason.unwrap_or_else(|| "no reason was given".into());
@@ -124,6 +131,8 @@ impl Demo {
 struct Stage<'a> {
     demo: &'a Demo,
     cluster: Embedded,
+    /// Shows it in a browser while it runs.
+    server: Server,
     /// All nodes but the first, by name.
     nodes: BTreeMap<String, Node>,
     story: Story,
@@ -149,6 +158,10 @@ impl<'a> Stage<'a> {
     async fn set(demo: &'a Demo, written: &Written) -> Result<Stage<'a>, Failure> {
         let options = Options { peers: 1, name: Some("n1".into()), ..Options::default() };
         let cluster = Embedded::start(options).await.map_err(Failure::world)?;
+        let listener = TcpListener::bind(demo.http).await;
+        let listener =
+            listener.map_err(|why| Failure::world(format!("--http {}: {why}", demo.http)))?;
+        let server = cluster.serve_http(listener, Terms::default()).map_err(Failure::input)?;
         let log = cluster.store().subscribe(Start::Origin);
         let is_shown = !demo.json && io::stderr().is_terminal();
         let bar = if is_shown { ProgressBar::new(written.lines) } else { ProgressBar::hidden() };
@@ -159,6 +172,7 @@ impl<'a> Stage<'a> {
         let mut stage = Stage {
             demo,
             cluster,
+            server,
             nodes: BTreeMap::new(),
             story: Story::default(),
             log,
@@ -176,6 +190,7 @@ impl<'a> Stage<'a> {
         if !demo.json {
             let ring = ring(stage.story.replica());
             stage.tell(&demo_report::opening(written, n_peers, &ring))?;
+            stage.tell(&[format!("Watch it in a browser: {}", stage.server.url())])?;
         }
         Ok(stage)
     }
@@ -183,11 +198,6 @@ impl<'a> Stage<'a> {
     fn add_node(&mut self, n: u32) {
         let name = format!("n{n}");
         self.nodes.insert(name.clone(), self.cluster.add_node(1, Some(name)));
-    }
-
-    /// Where the cluster can be looked at in a browser while it runs. The one place for `--http`.
-    fn link(&self) -> Option<String> {
-        None
     }
 
     /// Runs the job, and has a peer die in the middle of it.
@@ -320,8 +330,9 @@ impl<'a> Stage<'a> {
 
     /// Takes everything down in order.
     async fn clear(self) -> Result<(), Failure> {
-        let Stage { cluster, nodes, log, .. } = self;
+        let Stage { cluster, server, nodes, log, .. } = self;
         drop(log);
+        server.stop().await;
         for node in nodes.into_values() {
             node.stop().await.map_err(Failure::world)?;
         }

@@ -8,6 +8,7 @@ use std::{
 use clap::Args;
 use sardonyx_peer::NodeCard;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{Failure, block_on, mesh_client::request};
 
@@ -17,7 +18,7 @@ use super::{Failure, block_on, mesh_client::request};
 A node that was started with --mesh-listen knows all members of its mesh; one without knows itself.
 What others say is as old as its age.")]
 pub(crate) struct Nodes {
-    /// Where the node answers HTTP: what was given to `start --mesh-http`.
+    /// Where the node answers HTTP: what was given to `start --mesh-http`, or to `start --http`.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7460")]
     http: SocketAddr,
 
@@ -29,7 +30,30 @@ pub(crate) struct Nodes {
 /// What a node answers.
 #[derive(Deserialize)]
 struct Answer {
-    nodes: Vec<NodeCard>,
+    nodes: Vec<Node>,
+}
+
+/// A card, or what the API of a cluster shows: what the store has of a node, with its card if there is
+/// one.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Node {
+    Shown { name: String, members: u64, about: Value, card: Option<Box<NodeCard>> },
+    Card(Box<NodeCard>),
+}
+
+impl Node {
+    fn card(self) -> NodeCard {
+        match self {
+            Node::Card(card) | Node::Shown { card: Some(card), .. } => *card,
+            Node::Shown { name, members, about, card: None } => NodeCard {
+                name: about["label"].as_str().unwrap_or_default().to_owned(),
+                life: name,
+                n_peers: members,
+                ..NodeCard::default()
+            },
+        }
+    }
 }
 
 impl Nodes {
@@ -42,7 +66,8 @@ impl Nodes {
         let at = self.http;
         let other = |why| Failure::world(format!("http://{at} answers in another form: {why}"));
         let Answer { nodes } = serde_json::from_value(answer).map_err(other)?;
-        write!(out, "{}", table(&nodes))?;
+        let cards: Vec<_> = nodes.into_iter().map(Node::card).collect();
+        write!(out, "{}", table(&cards))?;
         Ok(())
     }
 }
@@ -92,6 +117,20 @@ mod tests {
     use sardonyx_peer::Load;
 
     use super::*;
+
+    #[test]
+    fn both_forms_of_an_answer_are_read() {
+        let card = NodeCard { life: "abc".into(), n_peers: 4, ..NodeCard::default() };
+        let answer = serde_json::json!({"nodes": [
+            card,
+            {"name": "abc", "members": 4, "about": {"label": "m pid 1"}, "card": card},
+            {"name": "abc", "members": 4, "about": {"label": "m pid 1"}},
+        ]});
+        let Answer { nodes } = serde_json::from_value(answer).unwrap();
+        let cards: Vec<_> = nodes.into_iter().map(Node::card).collect();
+        assert!(cards.iter().all(|it| it.life == "abc" && it.n_peers == 4), "{cards:?}");
+        assert_eq!(cards[2].name, "m pid 1");
+    }
 
     #[test]
     fn nodes_stand_in_columns_and_a_bare_one_has_dashes() {

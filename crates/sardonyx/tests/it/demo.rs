@@ -22,6 +22,7 @@ fn a_peer_dies_and_every_word_is_counted_once() {
         let told: Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!(told["right"], true, "{told}");
         assert_eq!(told["words"], told["expected-words"]);
+        assert!(told["dashboard"].as_str().unwrap().starts_with("http://127.0.0.1:"), "{told}");
         assert!(told["words"].as_u64().unwrap() > 1_000_000, "{told}");
         let n: usize = peers.parse().unwrap();
         let ring = &told["ring"];
@@ -65,6 +66,9 @@ fn a_cluster_that_is_kept_runs_until_it_is_stopped() {
     let told: Value = serde_json::from_str(&line).unwrap();
     assert_eq!(told["right"], true, "{told}");
     assert_eq!(child.try_wait().unwrap(), None, "it goes on");
+    let address = told["dashboard"].as_str().unwrap().trim_start_matches("http://");
+    let address = address.trim_end_matches('/').parse().unwrap();
+    std::net::TcpStream::connect_timeout(&address, SOON).expect("the dashboard is there");
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     let begun = Instant::now();

@@ -27,6 +27,12 @@ function meshPart(mesh) {
   ];
 }
 
+// What a node says of its process; only nodes in a mesh hear it from each other.
+function loadOf(card) {
+  if (!card?.life) return "";
+  return `${card.load["cpu-percent"]} %, ${Math.round(card.load["memory-bytes"] / 2 ** 20)} MiB`;
+}
+
 export function nodes(main) {
   const list = h("tbody", { id: "nodes" }), mesh = h("div", { id: "mesh", class: "stack" }), peers = h("tbody", { id: "peers" }), more = h("p", { class: "soft" });
   show(main,
@@ -34,15 +40,16 @@ export function nodes(main) {
     h("div", { class: "two" },
       h("div", { class: "stack" },
         h("section", { class: "card scroll" }, h("h2", {}, "Living nodes"), h("table", {},
-          h("thead", {}, h("tr", {}, h("th", {}, "Node"), h("th", {}, "Says"), h("th", { class: "num" }, "Peers in"))), list)),
+          h("thead", {}, h("tr", {}, h("th", {}, "Node"), h("th", {}, "Says"), h("th", { class: "num" }, "Peers in"), h("th", { class: "num" }, "Load"), h("th", { class: "num" }, "Number"))), list)),
         h("section", { class: "card scroll" }, h("h2", {}, "Mesh"), mesh)),
       h("section", { class: "card scroll" }, h("h2", {}, "Peers"), h("table", {},
         h("thead", {}, h("tr", {}, h("th", {}, "Peer"), h("th", {}, "Runs"), h("th", { class: "wide" }, "Watches"))), peers), more)));
   const drawNodes = async () => {
     try {
       const { nodes: all } = await get("/v1/nodes");
-      show(list, all.map((node) => h("tr", {}, h("td", { class: "id" }, node.name), h("td", {}, node.about?.label ?? ""), h("td", { class: "num" }, `${node.members} of ${node.about?.peers ?? "?"}`))),
-        all.length === 0 && h("tr", {}, h("td", { class: "empty", colspan: 3 }, "No node says that it lives.")));
+      show(list, all.map((node) => h("tr", {}, h("td", { class: "id" }, node.name), h("td", {}, node.about?.label ?? ""), h("td", { class: "num" }, `${node.members} of ${node.about?.peers ?? "?"}`),
+        h("td", { class: "num" }, loadOf(node.card)), h("td", { class: "num" }, node.card?.worker ?? ""))),
+        all.length === 0 && h("tr", {}, h("td", { class: "empty", colspan: 5 }, "No node says that it lives.")));
     } catch (why) { show(list, h("tr", {}, h("td", { class: "reason" }, why.message))); }
     try { show(mesh, meshPart(await get("/v1/mesh"))); } catch (why) { show(mesh, why.status === 404 ? meshPart(null) : h("p", { class: "reason" }, why.message)); }
   };
