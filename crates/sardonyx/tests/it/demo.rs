@@ -86,6 +86,12 @@ fn a_cluster_that_is_kept_runs_until_it_is_stopped() {
 }
 
 #[test]
+fn a_dashboard_of_the_demo_is_for_this_machine() {
+    let ran = sardonyx(&["demo", "--http", "0.0.0.0:0", "--megabytes", "1"], "");
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+}
+
+#[test]
 fn a_demo_has_enough_peers_to_lose_one() {
     for peers in ["2", "65", "x"] {
         let ran = sardonyx(&["demo", "--peers", peers], "");
