@@ -91,6 +91,12 @@ pub(super) fn note(event: &Event) {
         Event::TaskStopped(peer, it) => {
             debug!(%peer, job = %it.job, task = %it.task, epoch = it.since.0, "task stopped");
         }
+        Event::Collecting(why, version) => {
+            info!(%why, version, "as leader of the mesh, this node collects what is over");
+        }
+        Event::Mesh(change) => {
+            info!(change = sardonyx_mesh::describe(change), "the mesh has changed")
+        }
         Event::Trimmed(to) => info!(position = to.0, "the log was trimmed"),
         Event::NotTrimmed(why) => warn!(%why, "the log was not trimmed"),
         Event::Unreadable(position, why) => {
