@@ -40,8 +40,10 @@ impl At {
     pub(super) fn name(&self) -> Result<String, Failure> {
         const NAMELESS: &str = "sardonyx";
         let url = self.url()?;
-        let path = url.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
-        let named = path.and_then(|(_, path)| path.split('?').next()).filter(|it| !it.is_empty());
+        // What is asked for behind the question mark may have slashes too.
+        let bare = url.split('?').next().unwrap_or_default();
+        let path = bare.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
+        let named = path.map(|(_, path)| path).filter(|it| !it.is_empty());
         Ok(self.cluster.as_deref().or(named).unwrap_or(NAMELESS).to_owned())
     }
 
