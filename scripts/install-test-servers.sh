@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the servers that tests start, from Debian's packages: etcd and ZooKeeper for the store's,
-# NATS for the queues', Chromium for the dashboard's; and jq, which the guide uses. With an argument
+# NATS for the queues', Chromium for the dashboard's; and jq and curl, which the guide uses. With an argument
 # (store, nats, browser or guide) only those. Does nothing when all is there.
 set -eu
 
@@ -20,6 +20,7 @@ if [ "${1:-browser}" = browser ]; then
 fi
 if [ "${1:-guide}" = guide ]; then
     command -v jq >/dev/null || missing="$missing jq"
+    command -v curl >/dev/null || missing="$missing curl"
     command -v ip >/dev/null || missing="$missing iproute2"
     [ -x /usr/bin/etcd ] || missing="$missing etcd-server"
     command -v nats-server >/dev/null || missing="$missing nats-server"

@@ -103,7 +103,7 @@ struct Reader {
 }
 
 /// What the pages use, from Debian's packages if it is missing.
-fn install() {
+pub fn install() {
     static INSTALLED: Mutex<bool> = Mutex::new(false);
     let mut installed = INSTALLED.lock().unwrap();
     if !*installed {

@@ -39,6 +39,7 @@ fn a_token_is_made_and_known_by_its_line() {
 #[test]
 fn the_requests_of_the_guide_are_answered() {
     let _alone = alone();
+    crate::guide::install();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let guide = std::fs::read_to_string(root.join("docs/guide/http.md")).expect("the guide");
     let part = guide.split("## Requests").nth(1).and_then(|it| it.split("```").nth(1));
