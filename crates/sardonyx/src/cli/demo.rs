@@ -44,7 +44,8 @@ const VICTIMS: [&str; 5] = ["count", "tidy", "split", "read", "write"];
 /// Watch a cluster of peers count words, lose a peer, heal, and be right all the same.
 #[derive(Args)]
 #[command(after_help = "\
-Everything happens in this process and in a temporary directory: no network, no server, no set-up.
+Everything happens in this process and in a temporary directory: nothing to set up, and only the
+dashboard listens, on this machine.
 Every peer is a node with a session of its own. One of them is cut off in the middle of its task; the
 log, the ring before and after, and the counts show what came of it.
 

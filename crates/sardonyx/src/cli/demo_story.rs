@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use sardonyx_core::{Command, Entry, PeerId, Replica};
+use sardonyx_core::{Entry, PeerId, Replica};
 
 /// How many entries about the ring are kept for the end.
 const KEPT_MAX: usize = 64;
@@ -64,7 +64,7 @@ impl Story {
         if loss.after.is_some() || !is_applied {
             return;
         }
-        if is_about_the_ring(&entry.command) && loss.entries.len() < KEPT_MAX {
+        if entry.command.is_about_joining() && loss.entries.len() < KEPT_MAX {
             loss.entries.push(entry);
         }
         if loss.without.is_none() && !self.replica.is_member(&loss.victim) {
@@ -90,25 +90,6 @@ pub(super) fn ring(replica: &Replica) -> Vec<String> {
         at = next;
     }
     ring
-}
-
-fn is_about_the_ring(command: &Command) -> bool {
-    match command {
-        Command::PrepareJoinCluster(_)
-        | Command::NotifyJoinCluster(_)
-        | Command::NotifyWatchers(_)
-        | Command::AcceptJoinCluster(_)
-        | Command::AbortJoinCluster(_)
-        | Command::LeaveCluster(_)
-        | Command::PeerGc(_) => true,
-        Command::ConfigureCluster(_)
-        | Command::SubmitJob(_)
-        | Command::VolunteerForTask(_)
-        | Command::SealTask(_)
-        | Command::CompleteTask(_)
-        | Command::KillJob(_)
-        | Command::Gc(_) => false,
-    }
 }
 
 #[cfg(test)]
