@@ -40,6 +40,10 @@ pub(super) const ATTEMPTS_MAX: u32 = 32;
 const LOOK_MIN: Duration = Duration::from_millis(1);
 const LOOK_MAX: Duration = Duration::from_millis(100);
 
+/// What has not moved for some time is looked at again after this part of that time: a stream that
+/// stands still costs next to nothing, and the end is late by little of what was waited for anyway.
+const LOOK_PART: u32 = 8;
+
 /// A split of an input, received.
 pub(super) struct Note {
     pub(super) receipt: Receipt,
@@ -50,8 +54,22 @@ pub(super) struct Note {
 #[derive(Default)]
 struct Ends {
     held: BTreeMap<QueueName, Receipt>,
+    /// How much was left at the last look, and since when so much.
+    left: Option<(u64, Instant)>,
     look_at: Option<Instant>,
     has_said: bool,
+}
+
+impl Ends {
+    /// So much is left now: says how long to wait before the next look.
+    fn wait(&mut self, left: u64, now: Instant) -> Duration {
+        let (_, since) = *self.left.insert(match self.left {
+            Some((before, since)) if before == left => (before, since),
+            Some(_) | None => (left, now),
+        });
+        let by_depth = LOOK_MIN * u32::try_from(left).unwrap_or(u32::MAX).min(1000);
+        by_depth.max((now - since) / LOOK_PART).min(LOOK_MAX)
+    }
 }
 
 impl Task {
@@ -210,8 +228,8 @@ impl Task {
             session.commit(mark).await?;
             ends.held.remove(&queue);
         }
-        let wait = (LOOK_MIN * u32::try_from(most).unwrap_or(u32::MAX).min(1000)).min(LOOK_MAX);
-        ends.look_at = (!ends.held.is_empty()).then(|| Instant::now() + wait);
+        let now = Instant::now();
+        ends.look_at = (!ends.held.is_empty()).then(|| now + ends.wait(most, now));
         self.say_if_drained(session, ends).await
     }
 
@@ -237,4 +255,26 @@ fn rows(deliveries: &[Delivery]) -> u64 {
         Body::Segments(Segments::Encoded(_)) | Body::Sentinel(_) | Body::Note(_) => 1,
     };
     deliveries.iter().map(of).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_still_is_looked_at_less_and_less() {
+        let (mut ends, begun) = (Ends::default(), Instant::now());
+        let mut now = begun;
+        let mut looks = 0;
+        while now < begun + Duration::from_secs(10) {
+            let wait = ends.wait(2, now);
+            assert!(wait >= LOOK_MIN && wait <= LOOK_MAX, "{wait:?}");
+            assert!(wait <= (2 * LOOK_MIN).max((now - begun) / LOOK_PART), "later than its part");
+            now += wait;
+            looks += 1;
+        }
+        assert!(looks < 150, "{looks} looks in ten seconds");
+        assert_eq!(ends.wait(1, now), LOOK_MIN, "something moved");
+        assert_eq!(ends.wait(1_000_000, now), LOOK_MAX, "much is left");
+    }
 }

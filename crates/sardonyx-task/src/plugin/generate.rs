@@ -26,8 +26,9 @@ const SPLITS: u64 = 8;
 /// More than this is a slip.
 const SPLITS_MAX: u64 = 65_536;
 
-/// Nobody is woken more often than this for rows that are due.
-const PAUSE_MIN: Duration = Duration::from_millis(1);
+/// The least that is waited for rows that are due. Timers count in whole milliseconds and round up: asked
+/// for this they ring at the next one, asked for a millisecond at the one after it.
+const PAUSE_MIN: Duration = Duration::from_micros(100);
 
 pub(crate) fn input(terms: &Terms) -> Result<Arc<dyn Input>, String> {
     Ok(Arc::new(Generate::new(terms, system_clock())?))
