@@ -17,6 +17,7 @@ pub mod plan;
 pub mod probes;
 mod process;
 mod rng;
+pub mod seeds;
 pub mod shrink;
 mod store;
 mod twins;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sardonyx_sim::data;
+use sardonyx_sim::{data, seeds::spread};
 use sardonyx_task::{
     mutant::{self, Mutant},
     spy::Phase,
@@ -10,18 +10,33 @@ use sardonyx_task::{
 
 use crate::number;
 
+/// What some seeds have seen.
+#[derive(Default)]
+struct Seen {
+    killed: u64,
+    paused: u64,
+    phases: BTreeSet<Phase>,
+    shapes: BTreeMap<String, u64>,
+}
+
 /// `DATA_SEEDS` and `DATA_FIRST` ask for more, or for others.
 #[test]
 fn what_reaches_the_outputs_is_what_was_put_in() {
     let (first, n) = (number("DATA_FIRST", 0), number("DATA_SEEDS", 2_000));
-    let (mut killed, mut paused) = (0, 0);
-    let (mut phases, mut shapes) = (BTreeSet::new(), BTreeMap::<String, u64>::new());
-    for seed in first..first + n {
+    let all = spread(first, n, |seen: &mut Seen, seed| {
         let passed = data::run(seed).unwrap_or_else(|failed| panic!("{failed}"));
-        killed += passed.killed;
-        paused += passed.paused;
-        phases.extend(passed.phases);
-        *shapes.entry(passed.shape).or_default() += 1;
+        seen.killed += passed.killed;
+        seen.paused += passed.paused;
+        seen.phases.extend(passed.phases);
+        *seen.shapes.entry(passed.shape).or_default() += 1;
+    });
+    let (mut phases, mut shapes) = (BTreeSet::new(), BTreeMap::<String, u64>::new());
+    let (mut killed, mut paused) = (0, 0);
+    for seen in all {
+        killed += seen.killed;
+        paused += seen.paused;
+        phases.extend(seen.phases);
+        seen.shapes.into_iter().for_each(|(shape, n)| *shapes.entry(shape).or_default() += n);
     }
     println!("{n} seeds from {first}: {killed} killed, {paused} stood still, {shapes:?}");
     if n >= 200 {

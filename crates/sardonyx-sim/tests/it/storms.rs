@@ -1,12 +1,8 @@
 //! Many seeds hold, each is the same run every time, and together they have seen everything.
 
-use std::{
-    collections::BTreeSet,
-    sync::atomic::{AtomicU64, Ordering},
-    thread,
-};
+use std::collections::BTreeSet;
 
-use sardonyx_sim::{Passed, Plan, Probes, World, plan::What, weather};
+use sardonyx_sim::{Passed, Plan, Probes, World, plan::What, seeds::spread, weather};
 
 use crate::number;
 
@@ -14,25 +10,12 @@ use crate::number;
 #[test]
 fn every_storm_calms_down() {
     let (first, seeds) = (number("SIM_SEED", 1), number("SIM_SEEDS", 300));
-    let next = AtomicU64::new(first);
-    let run = || {
-        let mut total = (Probes::default(), 0, 0);
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= first + seeds {
-                return total;
-            }
-            let Passed { probes, entries, boots, .. } =
-                World::run(seed).unwrap_or_else(|failed| panic!("{failed}"));
-            total.0.add(&probes);
-            total.1 += entries;
-            total.2 += boots;
-        }
-    };
-    let workers = thread::available_parallelism().map_or(1, usize::from);
-    let totals: Vec<_> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(run)).collect();
-        workers.into_iter().map(|it| it.join().expect("a seed does not hold; see above")).collect()
+    let totals = spread(first, seeds, |total: &mut (Probes, usize, usize), seed| {
+        let Passed { probes, entries, boots, .. } =
+            World::run(seed).unwrap_or_else(|failed| panic!("{failed}"));
+        total.0.add(&probes);
+        total.1 += entries;
+        total.2 += boots;
     });
     let mut probes = Probes::default();
     totals.iter().for_each(|(seen, ..)| probes.add(seen));

@@ -3,40 +3,69 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use sardonyx_mesh::mutant::{Mutant, with_mutant};
-use sardonyx_sim::mesh::storm;
+use sardonyx_sim::{
+    mesh::{Passed, storm},
+    seeds::spread,
+};
 
 use crate::number;
+
+/// After so many nobody needs more.
+const FAILURES_MAX: usize = 10;
+
+/// What some seeds have seen.
+#[derive(Default)]
+struct Seen {
+    seen: BTreeMap<String, u64>,
+    n_steps: u64,
+    n_elections: usize,
+    n_stuck: u64,
+    calms: Vec<Duration>,
+    failures: Vec<u64>,
+}
+
+impl Seen {
+    fn add(&mut self, passed: Passed) {
+        self.n_steps += passed.n_steps;
+        self.n_elections += passed.n_elections;
+        match passed.calm_after {
+            Some(calm) => self.calms.push(calm),
+            None => self.n_stuck += 1,
+        }
+        for (what, count) in passed.seen {
+            *self.seen.entry(what).or_default() += count;
+        }
+    }
+}
 
 /// Every seed holds, and together they have seen every fault and every message.
 #[test]
 fn every_storm_calms_down() {
     let (first, seeds) = (number("MESH_SEED", 1), number("MESH_SEEDS", 200));
-    let mut seen: BTreeMap<String, u64> = BTreeMap::new();
-    let (mut n_steps, mut n_elections, mut n_stuck) = (0, 0, 0);
-    let mut calms: Vec<Duration> = Vec::new();
-    let mut failures = Vec::new();
-    for seed in first..first + seeds {
-        let passed = match storm::run_once(seed, false) {
-            Ok(passed) => passed,
+    let all = spread(first, seeds, |seen: &mut Seen, seed| {
+        if seen.failures.len() >= FAILURES_MAX {
+            return;
+        }
+        match storm::run_once(seed, false) {
+            Ok(passed) => seen.add(passed),
             Err(failed) => {
                 println!("{failed}");
-                failures.push(seed);
-                if failures.len() >= 20 {
-                    break;
-                }
-                continue;
+                seen.failures.push(seed);
             }
-        };
-        n_steps += passed.n_steps;
-        n_elections += passed.n_elections;
-        match passed.calm_after {
-            Some(calm) => calms.push(calm),
-            None => n_stuck += 1,
         }
-        for (what, count) in passed.seen {
-            *seen.entry(what).or_default() += count;
-        }
+    });
+    let mut seen: BTreeMap<String, u64> = BTreeMap::new();
+    let (mut n_steps, mut n_elections, mut n_stuck) = (0, 0, 0);
+    let (mut calms, mut failures) = (Vec::new(), Vec::new());
+    for some in all {
+        n_steps += some.n_steps;
+        n_elections += some.n_elections;
+        n_stuck += some.n_stuck;
+        calms.extend(some.calms);
+        failures.extend(some.failures);
+        some.seen.into_iter().for_each(|(what, n)| *seen.entry(what).or_default() += n);
     }
+    failures.sort_unstable();
     calms.sort();
     let at = |part: usize| calms.get(calms.len() * part / 100).copied().unwrap_or_default();
     println!("{seeds} seeds, {n_steps} steps, {n_elections} elections");
