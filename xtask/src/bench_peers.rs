@@ -15,47 +15,91 @@ use serde_json::Value;
 use crate::tree;
 
 /// One measured run.
-struct Measured {
-    job: String,
-    engine: &'static str,
+pub(crate) struct Measured {
+    pub(crate) job: String,
+    pub(crate) engine: &'static str,
     rows: f64,
     seconds: f64,
     cpu_seconds: f64,
 }
 
+/// The middle one of the runs of a job on an engine.
+pub(crate) struct Median {
+    pub(crate) seconds: f64,
+    pub(crate) cpu_seconds: f64,
+    pub(crate) rows_per_cpu_second: f64,
+}
+
+/// The jobs that are compared.
+pub(crate) const JOBS: [&str; 3] = ["map", "words", "ndjson"];
+
+/// How ours is called in the tables.
+pub(crate) const OURS: &str = "sardonyx";
+
+/// Measures, and shows.
 pub(crate) fn run(runs: u64) -> Result<(), String> {
+    show(&measure(runs)?).map_err(|why| why.to_string())?;
+    late()
+}
+
+/// Runs everything that can be installed.
+pub(crate) fn measure(runs: u64) -> Result<Vec<Measured>, String> {
     let root = tree::root();
     let home = root.join("target/bench-peers");
     let data = home.join("data");
     fs::create_dir_all(&data).map_err(|why| why.to_string())?;
-    call(Command::new("cargo").current_dir(&root).args(["build", "--release", "-p", "sardonyx"]))?;
-    let ours = target(&root).join("release/sardonyx");
+    let ours = program()?;
     // Installed before anything is measured: what can go wrong does so at once.
-    let timely = said(timely(&root, &home), "timely");
-    let flink = said(flink(&root, &home), "Flink");
-    let duckdb = said(duckdb(&home), "DuckDB");
-    let words = data.join("words-1000000.txt");
+    let others = others(&root, &home, &data);
     let mut all = sardonyx(&ours, &data, runs)?;
     for _ in 0..runs {
-        if let Some(program) = &timely {
-            let map = time("map", "timely", 1e7, Command::new(program).args(["map", "10000000"]));
-            all.push(map?);
-            let count =
-                time("words", "timely", 1e7, Command::new(program).arg("words").arg(&words));
-            all.push(count?);
-        }
-        if let Some(classes) = &flink {
-            all.push(time("words", "flink", 1e7, java(classes).arg("Words").arg(&words))?);
-        }
-        if let Some(python) = &duckdb {
-            let mut command = Command::new(python);
-            command.arg(root.join("bench/ndjson_duckdb.py"));
-            command.arg(data.join("logs-10000000.ndjson")).arg(home.join("duckdb.csv"));
-            all.push(time("ndjson", "duckdb", 1e7, &mut command)?);
+        for (job, engine, command) in &others {
+            match time(job, engine, 1e7, command) {
+                Ok(measured) => all.push(measured),
+                Err(why) => eprintln!("left out: {why}"),
+            }
         }
     }
-    show(&all).map_err(|why| why.to_string())?;
-    late(&ours, timely.as_deref())
+    Ok(all)
+}
+
+/// Our own program, built.
+pub(crate) fn program() -> Result<PathBuf, String> {
+    let root = tree::root();
+    call(Command::new("cargo").current_dir(&root).args(["build", "--release", "-p", "sardonyx"]))?;
+    Ok(target(&root).join("release/sardonyx"))
+}
+
+/// The others: which job, on which engine, by which command.
+fn others(root: &Path, home: &Path, data: &Path) -> Vec<(&'static str, &'static str, Command)> {
+    let words = data.join("words-1000000.txt");
+    let logs = data.join("logs-10000000.ndjson");
+    let mut all = Vec::new();
+    if let Some(program) = said(timely(root, home), "timely") {
+        let mut map = Command::new(&program);
+        map.args(["map", "10000000"]);
+        let mut count = Command::new(program);
+        count.arg("words").arg(&words);
+        all.extend([("map", "timely", map), ("words", "timely", count)]);
+    }
+    if let Some(classes) = said(flink(root, home), "Flink") {
+        let mut count = java(&classes);
+        count.arg("Words").arg(&words);
+        all.push(("words", "flink", count));
+    }
+    for (job, engine, package, source, into) in [
+        ("words", "spark", "pyspark==4.3.0", &words, "spark"),
+        ("words", "bytewax", "bytewax==0.21.1", &words, "bytewax.csv"),
+        ("ndjson", "duckdb", "duckdb==2.0.0", &logs, "duckdb.csv"),
+        ("ndjson", "polars", "polars==2.1.0", &logs, "polars.csv"),
+    ] {
+        let Some(python) = said(python(home, engine, package), engine) else { continue };
+        let mut command = Command::new(python);
+        command.arg(root.join(format!("bench/{job}_{engine}.py"))).arg(source);
+        command.arg(home.join(into));
+        all.push((job, engine, command));
+    }
+    all
 }
 
 /// What could be installed; what could not is left out, and that is said.
@@ -64,9 +108,12 @@ fn said<T>(installed: Result<T, String>, name: &str) -> Option<T> {
 }
 
 /// How late the rows of a stream are.
-fn late(ours: &Path, timely: Option<&Path>) -> Result<(), String> {
-    call(Command::new(ours).args(["bench", "stream"]))?;
-    let Some(timely) = timely else { return Ok(()) };
+fn late() -> Result<(), String> {
+    let root = tree::root();
+    call(Command::new(program()?).args(["bench", "stream"]))?;
+    let Some(timely) = said(timely(&root, &root.join("target/bench-peers")), "timely") else {
+        return Ok(());
+    };
     eprintln!("the same rows on timely, in microseconds:");
     call(Command::new(timely).args(["late", "50000", "10"]))
 }
@@ -142,23 +189,21 @@ fn java(classes: &str) -> Command {
     java
 }
 
-fn duckdb(home: &Path) -> Result<PathBuf, String> {
-    let venv = home.join("venv");
+/// A Python that has this package, and nothing of the others'.
+fn python(home: &Path, engine: &str, package: &str) -> Result<PathBuf, String> {
+    let venv = home.join(engine);
     let python = venv.join("bin/python");
-    if !python.exists() {
+    let installed = venv.join("installed");
+    if !installed.exists() {
         call(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
-        call(Command::new(venv.join("bin/pip")).args(["install", "-q", "duckdb"]))?;
+        call(Command::new(venv.join("bin/pip")).args(["install", "-q", package]))?;
+        fs::write(installed, package).map_err(|why| why.to_string())?;
     }
     Ok(python)
 }
 
 /// Runs a program under the shell's clock, which knows processor time.
-fn time(
-    job: &str,
-    engine: &'static str,
-    rows: f64,
-    command: &mut Command,
-) -> Result<Measured, String> {
+fn time(job: &str, engine: &'static str, rows: f64, command: &Command) -> Result<Measured, String> {
     let mut shell = Command::new("bash");
     shell.args(["-c", "TIMEFORMAT='%R %U %S'; time \"$@\" > /dev/null", "time"]);
     shell.arg(command.get_program()).args(command.get_args());
@@ -175,6 +220,25 @@ fn time(
     }
 }
 
+/// The engines that did a job, in the order in which they were measured.
+pub(crate) fn engines(all: &[Measured], job: &str) -> Vec<&'static str> {
+    let mut engines = Vec::new();
+    for it in all.iter().filter(|it| it.job == job) {
+        if !engines.contains(&it.engine) {
+            engines.push(it.engine);
+        }
+    }
+    engines
+}
+
+/// The middle one of an engine's runs of a job.
+pub(crate) fn median(all: &[Measured], job: &str, engine: &str) -> Option<Median> {
+    let mut of: Vec<_> = all.iter().filter(|it| it.job == job && it.engine == engine).collect();
+    of.sort_by(|a, b| a.cpu_seconds.total_cmp(&b.cpu_seconds));
+    let &Measured { rows, seconds, cpu_seconds, .. } = *of.get(of.len() / 2)?;
+    Some(Median { seconds, cpu_seconds, rows_per_cpu_second: rows / cpu_seconds })
+}
+
 /// Medians, each beside ours.
 fn show(all: &[Measured]) -> io::Result<()> {
     let mut out = io::stdout().lock();
@@ -183,28 +247,13 @@ fn show(all: &[Measured]) -> io::Result<()> {
         "{:8} {:18} {:>8} {:>8} {:>14} {:>8}",
         "job", "engine", "s", "CPU s", "rows/CPU-s", "ours/it"
     )?;
-    for job in ["map", "words", "ndjson"] {
-        let mut engines: Vec<&str> = Vec::new();
-        for it in all.iter().filter(|it| it.job == job) {
-            if !engines.contains(&it.engine) {
-                engines.push(it.engine);
-            }
-        }
-        let median = |engine: &str| {
-            let mut of: Vec<_> =
-                all.iter().filter(|it| it.job == job && it.engine == engine).collect();
-            of.sort_by(|a, b| a.cpu_seconds.total_cmp(&b.cpu_seconds));
-            of.get(of.len() / 2).map(|it| (it.seconds, it.cpu_seconds, it.rows / it.cpu_seconds))
-        };
-        let ours = median("sardonyx").map_or(f64::NAN, |(_, _, speed)| speed);
-        for engine in engines {
-            if let Some((seconds, cpu, speed)) = median(engine) {
-                let ratio = ours / speed;
-                writeln!(
-                    out,
-                    "{job:8} {engine:18} {seconds:8.2} {cpu:8.2} {speed:14.0} {ratio:8.2}"
-                )?;
-            }
+    for job in JOBS {
+        let ours = median(all, job, OURS).map_or(f64::NAN, |it| it.rows_per_cpu_second);
+        for engine in engines(all, job) {
+            let Some(it) = median(all, job, engine) else { continue };
+            let Median { seconds, cpu_seconds: cpu, rows_per_cpu_second: speed } = it;
+            let ratio = ours / speed;
+            writeln!(out, "{job:8} {engine:18} {seconds:8.2} {cpu:8.2} {speed:14.0} {ratio:8.2}")?;
         }
     }
     Ok(())

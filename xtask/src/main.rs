@@ -1,10 +1,12 @@
 //! The project's own tool: what continuous integration runs, a person runs too, by the same name.
 //!
-//! `run` and `ids` call cargo, `tidy` looks after what no compiler checks, `docs` writes `docs/commands.md`.
+//! `run`, `ids` and `pictures` call cargo, `tidy` looks after what no compiler checks, `docs` writes `docs/commands.md`.
 
 mod bench_peers;
+mod bench_report;
 mod docs;
 mod ids;
+mod pictures;
 mod run;
 mod scan;
 mod tidy;
@@ -143,12 +145,23 @@ enum Task {
         #[arg(long, value_name = "S")]
         seed: Option<u64>,
     },
-    /// Runs the same jobs here and on timely dataflow and DuckDB, and says who is how fast.
+    /// Runs the same jobs here and on timely, Flink, Spark, Bytewax, DuckDB and Polars, and says who is
+    /// how fast.
     BenchPeers {
         /// How often each; the median is shown.
         #[arg(long, value_name = "N", default_value_t = 3, value_parser = at_least_one())]
         runs: u64,
     },
+    /// Runs every benchmark in one go, and writes docs/benchmarks.md with ratios, tables and plots.
+    ///
+    /// Takes half an hour, and wants a machine that does nothing else.
+    BenchReport {
+        /// How often each job beside other engines; the median is shown.
+        #[arg(long, value_name = "N", default_value_t = 3, value_parser = at_least_one())]
+        runs: u64,
+    },
+    /// Takes the guide's pictures of the dashboard anew, in a real browser.
+    Pictures,
     /// Checks the tree alone: crate edges, sizes, documents, commands, dependencies.
     Tidy,
     /// Rewrites docs/commands.md from the doc comments of the commands.
@@ -196,6 +209,8 @@ fn main() -> ExitCode {
         ]),
         Task::Ids { seeds, states, seconds } => ids::run(&ids::Amounts { seeds, states, seconds }),
         Task::BenchPeers { runs } => bench_peers::run(runs),
+        Task::BenchReport { runs } => bench_report::run(runs),
+        Task::Pictures => Tree::read().and_then(|tree| pictures::take(&tree)),
         Task::Tidy => Tree::read().and_then(|tree| tidy::report(&tree)),
         Task::Docs => Tree::read().and_then(|tree| docs::write(&tree)),
     };

@@ -4,7 +4,9 @@
 //! HTTP. The memory is that process's.
 
 use std::{
+    fs,
     net::SocketAddr,
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -39,6 +41,10 @@ pub(super) struct BenchHttp {
     /// How many jumps into the past.
     #[arg(long, value_name = "N", default_value_t = 200)]
     jumps: u64,
+
+    /// Write the log here and leave it, for a look with `sardonyx dashboard --store embedded:DIR`.
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -52,8 +58,15 @@ struct Row {
 
 impl BenchHttp {
     pub(super) fn run(&self, json: bool) -> Result<(), Failure> {
-        let dir = tempfile::tempdir()?;
-        let url = format!("embedded:{}", dir.path().display());
+        let for_now = tempfile::tempdir()?;
+        let dir = self.keep.as_deref().unwrap_or(for_now.path());
+        if fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
+            let dir = dir.display();
+            return Err(Failure::input(format!(
+                "--keep {dir}: name a directory that is new or empty"
+            )));
+        }
+        let url = format!("embedded:{}", dir.display());
         super::block_on(self.write(&url))?;
         let mut rows = Vec::new();
         let began = Instant::now();

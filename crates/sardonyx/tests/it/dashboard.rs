@@ -1,7 +1,7 @@
 //! The dashboard in a real browser, on nodes that are processes of their own.
 //!
-//! Pictures are kept below the target directory, in `dashboard/`; a picture of an empty page is too
-//! small, and fails.
+//! Pictures are kept below the target directory, in `dashboard/`, or where `DASHBOARD_PICTURES` says; a
+//! picture of an empty page is too small, and fails.
 
 use std::path::{Path, PathBuf};
 
@@ -112,7 +112,8 @@ impl Scene {
 }
 
 fn pictures() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("dashboard")
+    let given = std::env::var_os("DASHBOARD_PICTURES").map(PathBuf::from);
+    given.unwrap_or_else(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join("dashboard"))
 }
 
 fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {

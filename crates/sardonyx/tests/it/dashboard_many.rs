@@ -18,10 +18,10 @@ use crate::{chrome::Chrome, node::alone};
 
 const N_PEERS: usize = 1_000;
 
-/// What the design asks for is 2 s and 300 ms, which `sardonyx bench http` shows on a quiet machine;
-/// here others compute as well.
-const FIRST_VIEW_MAX_MS: f64 = 8_000.0;
-const JUMP_MAX_MS: f64 = 3_000.0;
+/// What the design asks for is 2 s and 300 ms, with a million entries: `DASHBOARD_STORE` names such a log
+/// (`sardonyx bench http --keep DIR` writes one), on a quiet machine. Without it others compute as well.
+const WANTED_MS: (f64, f64) = (2_000.0, 300.0);
+const LENIENT_MS: (f64, f64) = (8_000.0, 3_000.0);
 
 /// `sardonyx dashboard`; killed when dropped.
 struct Looking(Child);
@@ -78,11 +78,24 @@ async fn say(store: &Store, replica: &mut Replica, command: Said) {
 fn a_thousand_peers_are_drawn_and_the_slider_jumps() {
     let _alone = alone();
     let dir = tempfile::tempdir().expect("a directory");
-    let url = format!("embedded:{}", dir.path().display());
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.expect("a runtime").block_on(write(&url, N_PEERS));
+    let given = std::env::var("DASHBOARD_STORE").ok();
+    let (first_max, jump_max) = if given.is_some() { WANTED_MS } else { LENIENT_MS };
+    let url = given.unwrap_or_else(|| {
+        let url = format!("embedded:{}", dir.path().display());
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(write(&url, N_PEERS));
+        url
+    });
     let (_looking, address) = Looking::start(&url, &[]);
     let mut chrome = Chrome::start(1360, 1000);
+    // A long log is read first, once for each start of the server.
+    chrome.open(&address);
+    chrome.wait("document.querySelector('#main')");
+    let last = chrome.eval(
+        "(async () => { for (;;) { const it = await (await fetch('/v1/overview')).json(); \
+         if (it['caught-up']) return it.position; await new Promise(it => setTimeout(it, 100)); } })()",
+    );
+    let last = last.as_u64().expect("a position");
     chrome.open(&address);
     let lines = "document.querySelectorAll('.ring .tick').length";
     chrome.wait(&format!("{lines} === {N_PEERS}"));
@@ -91,7 +104,8 @@ fn a_thousand_peers_are_drawn_and_the_slider_jumps() {
     chrome.open(&format!("{address}#/time"));
     chrome.wait(&format!("document.querySelector('#main').dataset.shown && {lines} === {N_PEERS}"));
     let mut slowest = 0.0_f64;
-    for at in [2_900, 40, 1_500, 700, 2_000, 300] {
+    for part in [966, 13, 500, 233, 666, 100] {
+        let at = last * part / 1_000;
         let jump = format!(
             "(async () => {{ const main = document.querySelector('#main'); \
              const slider = document.querySelector('#slider'); const began = performance.now(); \
@@ -106,8 +120,10 @@ fn a_thousand_peers_are_drawn_and_the_slider_jumps() {
         );
         assert_eq!(shown, chrome.eval(&expected), "at {at}");
     }
-    println!("{N_PEERS} peers: first view within {first:.0} ms, slowest jump {slowest:.0} ms");
-    assert!(first < FIRST_VIEW_MAX_MS && slowest < JUMP_MAX_MS, "{first} {slowest}");
+    println!(
+        "{N_PEERS} peers, {last} entries: first view within {first:.0} ms, slowest jump {slowest:.0} ms"
+    );
+    assert!(first < first_max && slowest < jump_max, "{first} {slowest}");
     chrome.open(&address);
     chrome.wait(&format!("{lines} === {N_PEERS}"));
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("dashboard/thousand.png");

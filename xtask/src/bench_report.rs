@@ -1,0 +1,285 @@
+//! `cargo xtask bench-report`: every benchmark in one run, and `docs/benchmarks.md` with what came of it.
+//!
+//! What can be measured only beside a server starts one on this machine, and ends it. What cannot be
+//! measured here is named on the page, with the reason.
+
+mod page;
+mod plot;
+mod servers;
+
+use std::{fs, path::Path, process::Command};
+
+use serde_json::{Value, json};
+
+use self::{
+    page::{Facts, Ratio, Section},
+    servers::Server,
+};
+use crate::{
+    bench_peers::{self, JOBS, Measured, Median, OURS},
+    tree,
+};
+
+const PAGE: &str = "docs/benchmarks.md";
+const PLOTS: &str = "docs/benchmarks";
+
+/// Measures everything, and writes the page. `runs`: how often each job of the comparison.
+pub(crate) fn run(runs: u64) -> Result<(), String> {
+    let program = bench_peers::program()?;
+    let before = load();
+    let mut report = Report::default();
+    report.engines(&bench_peers::measure(runs)?)?;
+    let stores = stores(&program);
+    for (title, args) in SECTIONS {
+        report.bench(&program, title, args)?;
+    }
+    for (name, url, _server) in &stores {
+        let title = format!("The store on {name}, beside it without us");
+        match url {
+            Ok(url) => report.bench(&program, &title, &["store", url])?,
+            Err(why) => report.sections.push(Section {
+                title,
+                command: "sardonyx bench store".into(),
+                rows: Err(why.clone()),
+                plots: Vec::new(),
+            }),
+        }
+    }
+    report.growth(&program)?;
+    let facts = Facts {
+        date: text(Command::new("date").args(["-u", "+%Y-%m-%d"])),
+        version: env!("CARGO_PKG_VERSION").into(),
+        machine: report.machine.clone(),
+        load: (before, load()),
+    };
+    let page = page::page(&facts, &report.ratios, &report.sections);
+    fs::write(tree::root().join(PAGE), page).map_err(|why| format!("{PAGE}: {why}"))?;
+    eprintln!("{PAGE} is written");
+    Ok(())
+}
+
+/// What is measured by one call of the program.
+const SECTIONS: &[(&str, &[&str])] = &[
+    ("Streams: how late rows are, and what standing still costs", &["stream"]),
+    ("Ids, beside other generators and bare servers", &["ids"]),
+    ("The mesh, beside its goals", &["mesh"]),
+    ("An idle node", &["node"]),
+    ("A dashboard on a million entries", &["http"]),
+];
+
+/// The stores to measure, with the servers that they need.
+fn stores(program: &Path) -> Vec<(&'static str, Result<String, String>, Option<Server>)> {
+    let dir = tree::root().join("target/bench-report/store");
+    // What an earlier run left would be replayed as well.
+    let _ = fs::remove_dir_all(&dir);
+    let mut all = vec![("a disk", Ok(format!("embedded:{}", dir.display())), None)];
+    for (name, started) in [
+        ("sardonyx://", Server::sardonyx(program)),
+        ("etcd", Server::etcd()),
+        ("ZooKeeper", Server::zookeeper()),
+    ] {
+        match started {
+            Ok((server, url)) => all.push((name, Ok(url), Some(server))),
+            Err(why) => all.push((name, Err(why), None)),
+        }
+    }
+    all
+}
+
+#[derive(Default)]
+struct Report {
+    machine: String,
+    ratios: Vec<Ratio>,
+    sections: Vec<Section>,
+}
+
+impl Report {
+    /// One benchmark of the program. One that fails is a sentence on the page, not the end of the run.
+    fn bench(&mut self, program: &Path, title: &str, args: &[&str]) -> Result<(), String> {
+        let rows = self.rows(program, args);
+        self.ratios.extend(rows.iter().flatten().filter_map(|row| ratio(args[0], row)));
+        let command = format!("sardonyx bench {}", shown(args));
+        self.sections.push(Section { title: title.into(), command, rows, plots: Vec::new() });
+        Ok(())
+    }
+
+    /// The rows that a benchmark prints. Some print several documents; all rows count.
+    fn rows(&mut self, program: &Path, args: &[&str]) -> Result<Vec<Value>, String> {
+        eprintln!("== bench {}", args.join(" "));
+        let output = Command::new(program).args(["bench", "--json"]).args(args).output();
+        let output = output.map_err(|why| why.to_string())?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        let documents = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>();
+        let mut rows = Vec::new();
+        for document in documents {
+            let document = document.map_err(|why| why.to_string())?;
+            let machine = &document["machine"];
+            let cpu = machine["cpu"].as_str().unwrap_or_default();
+            self.machine = format!("{} cores, {cpu}", machine["cores"]);
+            rows.extend(document["rows"].as_array().cloned().unwrap_or_default());
+        }
+        Ok(rows)
+    }
+
+    /// Whole jobs beside other engines.
+    fn engines(&mut self, all: &[Measured]) -> Result<(), String> {
+        let (mut rows, mut plots) = (Vec::new(), Vec::new());
+        for job in JOBS {
+            let ours = bench_peers::median(all, job, OURS);
+            let mut bars = Vec::new();
+            for engine in bench_peers::engines(all, job) {
+                let Some(it) = bench_peers::median(all, job, engine) else { continue };
+                let Median { seconds, cpu_seconds, rows_per_cpu_second: speed } = it;
+                rows.push(json!({"job": job, "engine": engine, "seconds": seconds,
+                    "CPU seconds": cpu_seconds, "rows per CPU second": speed}));
+                if let Some(ours) = ours.as_ref().filter(|_| engine != OURS) {
+                    let ratio = ours.rows_per_cpu_second / speed;
+                    let what = format!("{job}, rows per CPU second");
+                    self.ratios.push(Ratio { what, beside: engine.into(), ratio });
+                }
+                bars.push((engine.to_owned(), speed));
+            }
+            let file = format!("{job}.svg");
+            let title = format!("{job}: rows per second of processor time");
+            write(&file, &plot::bars(&title, "", &bars))?;
+            plots.push((file, title));
+        }
+        self.sections.push(Section {
+            title: "Whole jobs, beside other engines".into(),
+            command: "cargo xtask bench-peers".into(),
+            rows: Ok(rows),
+            plots,
+        });
+        Ok(())
+    }
+
+    /// How costs grow: with peers, with jobs, with the length of the log, with the data.
+    fn growth(&mut self, program: &Path) -> Result<(), String> {
+        self.line(program, "peers", "The replica, as the cluster grows", &["replica"], |row| {
+            vec![
+                ("an entry", 1e6 / number(row, "entries-per-second")),
+                ("a change of a bare map", 1e6 / number(row, "map-changes-per-second")),
+            ]
+        })?;
+        self.line(
+            program,
+            "peers",
+            "The schedulers, as the cluster grows",
+            &["schedule"],
+            |row| {
+                vec![
+                    ("a volunteer", number(row, "volunteer-us")),
+                    ("a plan", 1e3 * number(row, "plan-ms")),
+                ]
+            },
+        )?;
+        let mut rows = Vec::new();
+        for size in ["10000", "100000", "1000000"] {
+            let args = ["job", "words", "--rows", size, "--runs", "3", "--queues", "memory:"];
+            rows.extend(self.rows(program, &args)?);
+        }
+        let points = |row: &Value| (number(row, "rows"), 1e6 / number(row, "rows_per_cpu_second"));
+        let line = ("a word".to_owned(), rows.iter().map(points).collect());
+        let title = "Words, as the data grows";
+        write("data.svg", &plot::lines(title, "words", " µs", &[line]))?;
+        self.sections.push(Section {
+            title: title.into(),
+            command: "sardonyx bench job words --rows N".into(),
+            rows: Ok(rows),
+            plots: vec![("data.svg".into(), title.into())],
+        });
+        Ok(())
+    }
+
+    /// A benchmark whose rows differ in one size, drawn over it.
+    fn line(
+        &mut self,
+        program: &Path,
+        size: &str,
+        title: &str,
+        args: &[&str],
+        values: impl Fn(&Value) -> Vec<(&'static str, f64)>,
+    ) -> Result<(), String> {
+        let rows = self.rows(program, args)?;
+        let mut lines: Vec<plot::Line> = Vec::new();
+        for row in rows.iter().filter(|row| row[size].is_number()) {
+            for (at, (name, value)) in values(row).into_iter().enumerate() {
+                if lines.len() <= at {
+                    lines.push((name.to_owned(), Vec::new()));
+                }
+                lines[at].1.push((number(row, size), value));
+            }
+        }
+        let file = format!("{}.svg", args[0]);
+        write(&file, &plot::lines(title, size, " µs", &lines))?;
+        // Rows of another shape make a table of their own, which nobody asked for here.
+        let rows = rows.into_iter().filter(|row| row[size].is_number()).collect();
+        self.sections.push(Section {
+            title: title.into(),
+            command: format!("sardonyx bench {}", shown(args)),
+            rows: Ok(rows),
+            plots: vec![(file, title.into())],
+        });
+        Ok(())
+    }
+}
+
+/// What a row says about us beside something else, if it does.
+fn ratio(bench: &str, row: &Value) -> Option<Ratio> {
+    let what = row["what"].as_str()?;
+    let (ratio, beside) = match (row["ratio"].as_f64(), row["of_bare"].as_f64()) {
+        (Some(ratio), _) => (ratio, row["beside"].as_str().unwrap_or_default().to_owned()),
+        (None, Some(ratio)) => (ratio, "a bare server".to_owned()),
+        (None, None) => return None,
+    };
+    Some(Ratio { what: format!("{bench}: {what}"), beside, ratio })
+}
+
+/// Directories and ports differ from run to run and mean nothing to a reader.
+fn shown(args: &[&str]) -> String {
+    let shorten = |arg: &&str| match arg.split_once(':') {
+        Some((scheme, rest)) if rest.len() > 3 => format!("{scheme}:…"),
+        Some(_) | None => (*arg).to_owned(),
+    };
+    args.iter().map(shorten).collect::<Vec<_>>().join(" ")
+}
+
+fn number(row: &Value, key: &str) -> f64 {
+    row[key].as_f64().unwrap_or(f64::NAN)
+}
+
+fn write(file: &str, svg: &str) -> Result<(), String> {
+    let folder = tree::root().join(PLOTS);
+    fs::create_dir_all(&folder).map_err(|why| format!("{PLOTS}: {why}"))?;
+    fs::write(folder.join(file), svg).map_err(|why| format!("{PLOTS}/{file}: {why}"))
+}
+
+/// How busy the machine is, over the last minute.
+fn load() -> String {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or_default().to_owned()
+}
+
+fn text(command: &mut Command) -> String {
+    let output = command.output().map(|it| it.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&output).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_compare_are_ratios() {
+        let row = json!({"what": "appends", "ratio": 0.9, "beside": "fdatasync"});
+        let found = ratio("store", &row).unwrap();
+        assert_eq!((found.what.as_str(), found.beside.as_str()), ("store: appends", "fdatasync"));
+        assert!(ratio("ids", &json!({"what": "fill", "nanos": 0.6})).is_none());
+        assert_eq!(
+            shown(&["store", "embedded:/some/place", "memory:"]),
+            "store embedded:… memory:"
+        );
+    }
+}

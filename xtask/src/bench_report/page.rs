@@ -1,0 +1,120 @@
+//! `docs/benchmarks.md` from what was measured. Pure: the same numbers give the same page.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use super::plot::short;
+
+/// What the page says before any number.
+pub(super) struct Facts {
+    pub(super) date: String,
+    pub(super) version: String,
+    pub(super) machine: String,
+    /// The load of the machine before the first and after the last measurement.
+    pub(super) load: (String, String),
+}
+
+/// One number of ours by one of somebody else's.
+pub(super) struct Ratio {
+    pub(super) what: String,
+    pub(super) beside: String,
+    pub(super) ratio: f64,
+}
+
+/// One command and what it printed.
+pub(super) struct Section {
+    pub(super) title: String,
+    pub(super) command: String,
+    /// The rows of its JSON, or why there are none.
+    pub(super) rows: Result<Vec<Value>, String>,
+    /// Files beside the page, and what they show.
+    pub(super) plots: Vec<(String, String)>,
+}
+
+/// The page.
+pub(super) fn page(facts: &Facts, ratios: &[Ratio], sections: &[Section]) -> String {
+    let Facts { date, version, machine, load: (before, after) } = facts;
+    let mut page = format!(
+        "# Benchmarks\n\n<!-- Written by `cargo xtask bench-report`; do not edit. -->\n\n\
+         Sardonyx {version} on {machine}, {date}. Load of the machine before the first measurement: \
+         {before}; after the last: {after}. Everything below was measured in this one run. Compare ratios, \
+         not numbers: both sides of a ratio had the same machine and the same neighbours.\n\n\
+         ## Ratios\n\n| what | beside | ours / it |\n|---|---|---|\n"
+    );
+    for Ratio { what, beside, ratio } in ratios {
+        let _ = writeln!(page, "| {what} | {beside} | {ratio:.2} |");
+    }
+    for section in sections {
+        let _ = write!(page, "\n## {}\n\n`{}`\n\n", section.title, section.command);
+        match &section.rows {
+            Ok(rows) => page.push_str(&table(rows)),
+            Err(why) => {
+                let _ = writeln!(page, "Not measured: {}", why.trim().replace('\n', " "));
+            }
+        }
+        for (file, shows) in &section.plots {
+            let _ = write!(page, "\n![{shows}](benchmarks/{file})\n");
+        }
+    }
+    page
+}
+
+/// Rows as a table with the keys of the first as its head.
+fn table(rows: &[Value]) -> String {
+    let Some(first) = rows.first().and_then(Value::as_object) else {
+        return "No rows.\n".to_owned();
+    };
+    let keys: Vec<&String> = first.keys().collect();
+    let head: Vec<String> = keys.iter().map(|key| key.replace(['_', '-'], " ")).collect();
+    let mut table = format!("| {} |\n|{}\n", head.join(" | "), "---|".repeat(keys.len()));
+    for row in rows {
+        let cells: Vec<String> = keys.iter().map(|key| cell(&row[key.as_str()])).collect();
+        let _ = writeln!(table, "| {} |", cells.join(" | "));
+    }
+    table
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::Bool(is_so) => (if *is_so { "yes" } else { "no" }).to_owned(),
+        Value::Number(number) => number.as_f64().map(short).unwrap_or_default(),
+        Value::String(text) => text.replace('|', "\\|"),
+        Value::Array(_) | Value::Object(_) => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn ratios_come_first_and_what_failed_is_said() {
+        let facts = Facts {
+            date: "2026-01-02".into(),
+            version: "0.1.0".into(),
+            machine: "2 cores".into(),
+            load: ("0.1".into(), "0.9".into()),
+        };
+        let ratio = Ratio { what: "words".into(), beside: "timely".into(), ratio: 4.567 };
+        let section = |rows| Section {
+            title: "Ids".into(),
+            command: "sardonyx bench ids".into(),
+            rows,
+            plots: vec![("ids.svg".into(), "ids".into())],
+        };
+        let good =
+            section(Ok(vec![json!({"what": "a|b", "ids_per_second": 4_100_000, "met": true})]));
+        let page = page(&facts, &[ratio], &[good, section(Err("no server\n".into()))]);
+        assert!(page.contains("| words | timely | 4.57 |"), "{page}");
+        assert!(
+            page.contains("4.10M") && page.contains("a\\|b") && page.contains("ids per second")
+        );
+        assert!(page.contains("Not measured: no server\n"), "{page}");
+        assert!(page.find("## Ratios").unwrap() < page.find("## Ids").unwrap());
+        assert!(page.contains("![ids](benchmarks/ids.svg)"));
+    }
+}
