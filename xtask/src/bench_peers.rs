@@ -146,12 +146,23 @@ fn sardonyx(program: &Path, data: &Path, runs: u64) -> Result<Vec<Measured>, Str
 }
 
 fn timely(root: &Path, home: &Path) -> Result<PathBuf, String> {
-    let into = home.join("timely");
-    let manifest = root.join("bench/timely/Cargo.toml");
+    apart(root, home, "timely")
+}
+
+/// Other memberships, for the report.
+pub(crate) fn gossip() -> Result<PathBuf, String> {
+    let root = tree::root();
+    apart(&root, &root.join("target/bench-peers"), "gossip")
+}
+
+/// A program of ours that is not part of the workspace, built.
+fn apart(root: &Path, home: &Path, name: &str) -> Result<PathBuf, String> {
+    let into = home.join(name);
+    let manifest = root.join(format!("bench/{name}/Cargo.toml"));
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--release", "--manifest-path"]).arg(manifest);
     call(cargo.arg("--target-dir").arg(&into))?;
-    Ok(into.join("release/bench-timely"))
+    Ok(into.join(format!("release/bench-{name}")))
 }
 
 /// Flink's libraries and our job for it: where classes are to be found.

@@ -45,6 +45,7 @@ pub(crate) fn run(runs: u64) -> Result<(), String> {
             }),
         }
     }
+    report.gossip();
     report.growth(&program)?;
     let facts = Facts {
         date: text(Command::new("date").args(["-u", "+%Y-%m-%d"])),
@@ -121,6 +122,25 @@ impl Report {
             rows.extend(document["rows"].as_array().cloned().unwrap_or_default());
         }
         Ok(rows)
+    }
+
+    /// Other memberships, at the paces at which ours is measured.
+    fn gossip(&mut self) {
+        for (millis, ours) in [("100", "G5 and G6"), ("300", "G11")] {
+            let args = ["100", millis, "3"];
+            let title = format!(
+                "chitchat and foca, 100 members, a round every {millis} ms (ours is {ours} above)"
+            );
+            let rows = bench_peers::gossip().and_then(|program| {
+                let output = Command::new(program).args(args).output();
+                let output = output.map_err(|why| why.to_string())?;
+                let said: Value = serde_json::from_slice(&output.stdout)
+                    .map_err(|_| String::from_utf8_lossy(&output.stderr).into_owned())?;
+                Ok(said["rows"].as_array().cloned().unwrap_or_default())
+            });
+            let command = format!("bench-gossip {}", args.join(" "));
+            self.sections.push(Section { title, command, rows, plots: Vec::new() });
+        }
     }
 
     /// Whole jobs beside other engines.

@@ -16,13 +16,13 @@ use std::{
 use serde_json::json;
 
 /// Bytes that were sent by anybody.
-pub static SENT: AtomicU64 = AtomicU64::new(0);
+static SENT: AtomicU64 = AtomicU64::new(0);
 
 const SEEDS: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What all of them can be asked.
-pub trait Member: Sized {
+trait Member: Sized {
     async fn start(
         me: SocketAddr,
         seeds: &[SocketAddr],
