@@ -165,7 +165,7 @@ impl Embedded {
         http::serve(listener, about, terms)
     }
 
-    /// Stops the tasks, leaves the ring, closes the store.
+    /// Stops the tasks, leaves the ring, closes the store: returns when every [`Submitted`] is gone as well.
     pub async fn stop(mut self) -> Result<(), String> {
         self.driver.stop();
         let ended = self.driver.ended().await.map_err(|why| why.to_string());

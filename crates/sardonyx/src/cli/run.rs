@@ -89,10 +89,10 @@ impl Run {
         let submitted = cluster.submit(job, id).await.map_err(Failure::input)?;
         let mut progress = Progress::new(self, job, rows_about(job));
         let mut signal = Box::pin(stopped());
-        let mut ended = Box::pin(submitted.ended());
+        let mut ending = Box::pin(submitted.ended());
         let ended = loop {
             tokio::select! {
-                ended = &mut ended => break Some(ended.map_err(Failure::world)?),
+                ended = &mut ending => break Some(ended.map_err(Failure::world)?),
                 asked = &mut signal => {
                     asked?;
                     break None;
@@ -100,6 +100,8 @@ impl Run {
                 () = tokio::time::sleep(Duration::from_millis(100)) => progress.show(&cluster),
             }
         };
+        // It reads the log, and the store is closed when nobody does.
+        drop(ending);
         progress.show(&cluster);
         progress.bar.finish_and_clear();
         let readings = std::mem::take(&mut progress.readings);

@@ -4,8 +4,9 @@
 use std::{
     collections::BTreeMap,
     fs,
+    io::{BufRead as _, BufReader, Write as _},
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
     time::Duration,
 };
 
@@ -69,6 +70,10 @@ impl Bench {
 /// What a program prints, if it ends in time: one that hangs must not hang the tests.
 fn output_in_time(mut command: Command) -> Output {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    in_time(child, &format!("{command:?}"))
+}
+
+fn in_time(child: Child, what: &str) -> Output {
     let pid = child.id().to_string();
     let (ended, is_over) = std::sync::mpsc::channel();
     std::thread::spawn(move || ended.send(child.wait_with_output()));
@@ -76,9 +81,37 @@ fn output_in_time(mut command: Command) -> Output {
         .recv_timeout(RUN_MAX)
         .unwrap_or_else(|_| {
             let _ = Command::new("kill").args(["-9", &pid]).status();
-            panic!("{command:?} did not end within {RUN_MAX:?}")
+            panic!("{what} did not end within {RUN_MAX:?}")
         })
         .unwrap()
+}
+
+/// A stream has no end of its own: Ctrl-C and a service's stop are how it ends.
+#[test]
+fn a_stream_that_is_interrupted_ends_and_says_so() {
+    let job = r#"{"name": "still", "workflow": [["in", "out"]], "catalog": {
+        "in": {"type": "input", "plugin": "stdin", "format": "lines"},
+        "out": {"type": "output", "plugin": "stdout"}}}"#;
+    for signal in ["-INT", "-TERM"] {
+        let bench = Bench::new();
+        fs::write(bench.path("job.json"), job).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sardonyx"));
+        command.current_dir(bench.dir.path()).args(["run", "job.json"]).stdin(Stdio::piped());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(b"first\n").unwrap();
+        // The first row is through: it runs.
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains("first"), "{line:?}");
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+        let output = in_time(child, "run job.json");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(130), "{signal}: {said}");
+        assert!(said.contains("was interrupted"), "{said}");
+        drop(stdin);
+    }
 }
 
 fn root() -> PathBuf {

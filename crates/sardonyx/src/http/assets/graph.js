@@ -50,8 +50,8 @@ function box(task, { x, y }) {
     s("rect", { class: `box ${kind}`, x, y, width: BOX.width, height: BOX.height, rx: 13 }),
     text(27, short(task.id, 17), "name"), end(27, status[0], status[1]),
     text(46, short([task.kind, task.runs].filter(Boolean).join(" · "), 26)),
-    text(71, `${count(rate)}/s`, "rate"), end(71, total ? `${count(total)} segments` : ""),
-    text(90, waiting > 0 ? `${count(waiting)} waiting` : "nothing waits", waiting > 0 ? "" : ""),
+    text(71, here ? `${count(rate)}/s` : task.peers.length > 0 ? "on another node" : "–", "rate"), end(71, total ? `${count(total)} segments` : ""),
+    text(90, waiting > 0 ? `${count(waiting)} waiting` : "nothing waits"),
     here?.["rows-failed"] > 0 && end(90, `${count(here["rows-failed"])} failed`, "bad"));
 }
 
