@@ -82,7 +82,9 @@ impl Member {
             Role::Init(_) => self.abandon_join(loser, winner),
             Role::Follower(following) => {
                 let target = &following.target;
-                if target.leader == loser.leader && target.version == loser.version {
+                // It may have been elected after it gave way, and we heard of that first.
+                let is_over = target.certified && !loser.certified;
+                if target.leader == loser.leader && target.version == loser.version && !is_over {
                     let winner = winner.filter(|it| it.leader.address != self.me.address);
                     self.reset(Reason::Relieved { by: winner.clone() }, winner);
                 }

@@ -293,3 +293,20 @@ fn a19_clocks_that_go_wrong_by_a_twentieth_change_nothing() {
         assert_eq!(world.counts(node)[2..], [0, 0, 0], "node {node}");
     }
 }
+
+/// Found by storm 19,942: a leader that had promoted itself gave way, was elected in the same moment, and
+/// its followers heard of the election first.
+#[test]
+fn who_follows_an_elected_leader_ignores_that_it_gave_way_before_it_was() {
+    let mut world = settled(7, 5, &[0], TEST);
+    let (follower, other) = (1, 2);
+    let elected = world.claim(follower).cloned().expect("a leader");
+    assert!(elected.certified);
+    let before = Claim { certified: false, ..elected.clone() };
+    let winner = world.process(other).map(|leader| Claim { leader, ..before.clone() });
+    let order =
+        |loser: &Claim| Message::ReJoinCluster { loser: loser.clone(), winner: winner.clone() };
+    world.inject(follower, elected.leader.clone(), order(&before));
+    assert_eq!(world.claim(follower), Some(&elected));
+    well(&world);
+}
