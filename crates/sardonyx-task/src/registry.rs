@@ -267,7 +267,9 @@ impl Registry {
             Some(name) if !self.is_aggregate(name) && !self.functions.contains_key(name) => {
                 Err(self.unknown_function(name))
             }
-            Some(name) => Grouping::new(&self.granted(terms), self).map_err(|why| format!("{name}: {why}")),
+            Some(name) => {
+                Grouping::new(&self.granted(terms), self).map_err(|why| format!("{name}: {why}"))
+            }
         }
     }
 
