@@ -217,7 +217,9 @@ impl Files {
     }
 
     fn at(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+        // What is only looked at takes no other flags; the kernel is strict about that.
+        let terminal = if flags.contains(OFlags::PATH) { OFlags::empty() } else { OFlags::NOCTTY };
+        let flags = flags | OFlags::CLOEXEC | terminal;
         match place::place(self.roots.as_deref(), path)? {
             Place::Anywhere => Ok(rustix::fs::openat(CWD, path, flags, Mode::empty())?),
             Place::Beneath(root, rest) => beneath(&root.real, &rest, flags, Mode::empty(), self),

@@ -144,7 +144,7 @@ impl World {
     /// Paths that no job may name.
     fn bad_paths(&self) -> Vec<String> {
         let mut bad = Vec::new();
-        for depth in 1..=15 {
+        for depth in 1..=16 {
             let up = "../".repeat(depth);
             bad.push(format!("{up}secret.csv"));
             bad.push(format!("./{up}secret.csv"));
@@ -160,6 +160,8 @@ impl World {
         let root = self.root.to_str().unwrap();
         for rest in ["-2/secret.csv", "/../secret.csv", "/../root-2/secret.csv", "x/secret.csv"] {
             bad.push(format!("{root}{rest}"));
+        }
+        for rest in ["/../secret.csv", "/sub/../../secret.csv"] {
             bad.push(format!("{root}/.{rest}"));
         }
         for name in BAD_FILES {

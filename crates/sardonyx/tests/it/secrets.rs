@@ -95,7 +95,7 @@ fn about_urls(directory: &Path, canaries: &Canaries) {
     for (n, url) in urls(canaries.get(10)).iter().chain(&urls(canaries.get(11))).enumerate() {
         let asked: [&[&str]; 6] = [
             &["jobs", "--store", url],
-            &["log", "--store", url, "--json"],
+            &["log", url, "--json"],
             &["start", "--store", url, "--log-level", "trace"],
             &["start", "--store", url, "--log-level", "trace", "--log", "json", "--json"],
             &["start", "--queues", url, "--log-level", "trace", "--store", "embedded:q"],
@@ -294,9 +294,9 @@ fn fifty_secrets_are_in_nothing_that_comes_out() {
     fs::write(directory.join("wrong-token"), canaries.get(41)).unwrap();
     for url in [&right, &format!("sardonyx://{store}?token-file=wrong-token")] {
         for args in [
-            &["log", "--store", url, "--json"][..],
-            &["log", "--store", url],
-            &["replica", "--store", url],
+            &["log", url, "--json"][..],
+            &["log", url],
+            &["replica", url],
             &["jobs", "--store", url, "--json"],
             &["jobs", "refers", "--store", url],
             &["peers", "--store", url, "--json"],
@@ -305,7 +305,7 @@ fn fifty_secrets_are_in_nothing_that_comes_out() {
             canaries.absent(&format!("{args:?}"), &run(directory, &canaries, args, ""));
         }
     }
-    let log = run(directory, &canaries, &["log", "--store", &right, "--json"], "");
+    let log = run(directory, &canaries, &["log", &right, "--json"], "");
     assert!(String::from_utf8_lossy(&log).contains("secret:env:S0"), "the reference is in the log");
     Command::new("kill").arg(child.id().to_string()).status().unwrap();
     child.wait().unwrap();
