@@ -25,6 +25,8 @@ use tokio::{
     sync::{Semaphore, watch},
 };
 
+use sardonyx_store::lobby::{Guest, Lobby};
+
 use crate::{
     ids::{Ids, NoIds},
     shared::Range,
@@ -33,7 +35,8 @@ use crate::{
 /// How many ids one request gets, at most.
 pub const REQUEST_IDS_MAX: u64 = 100_000;
 
-/// How many connections are served at once on one port.
+/// How many connections are served at once on one port, beside those that have not asked for
+/// anything yet.
 pub const CONNECTIONS_MAX: usize = 4096;
 
 /// How much of one request may be waiting to be read.
@@ -153,7 +156,7 @@ pub async fn serve(
     protocol: Protocol,
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let (places, lobby) = (Arc::new(Semaphore::new(CONNECTIONS_MAX)), Lobby::default());
     let mut connections = tokio::task::JoinSet::new();
     loop {
         let stream = tokio::select! {
@@ -167,12 +170,11 @@ pub async fn serve(
                 }
             },
         };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
         let (service, stop) = (Arc::clone(&service), stop.clone());
+        let door = Door { guest: lobby.enter(), places: Arc::clone(&places) };
         connections.spawn(async move {
             // A connection that breaks is its caller's business.
-            let _ = converse(&service, stream, protocol, stop).await;
-            drop(place);
+            let _ = converse(&service, stream, protocol, stop, door).await;
         });
         while connections.try_join_next().is_some() {}
     }
@@ -185,14 +187,23 @@ async fn told(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
+/// What a connection passes when it has asked for something.
+struct Door {
+    guest: Guest,
+    places: Arc<Semaphore>,
+}
+
 async fn converse(
     service: &Service,
     mut stream: TcpStream,
     protocol: Protocol,
     mut stop: watch::Receiver<bool>,
+    door: Door,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let mut input = BytesMut::with_capacity(8 << 10);
+    // It grows as bytes come: whoever says nothing costs little.
+    let mut input = BytesMut::new();
+    let (mut door, mut _place) = (Some(door), None);
     let mut desk = Desk { service, protocol, ranges: Vec::new(), output: Vec::new() };
     // Made once: a new one for every request would queue up anew each time.
     let mut told = std::pin::pin!(told(&mut stop));
@@ -201,12 +212,17 @@ async fn converse(
             biased;
             n = stream.read_buf(&mut input) => n?,
             () = &mut told => 0,
+            () = shown_out(door.as_mut()) => return Ok(()),
         };
         if n == 0 {
             return stream.shutdown().await;
         }
         loop {
             let heard = desk.answer_some(&mut input).await;
+            if let Some(Door { places, .. }) = door.take_if(|_| !desk.output.is_empty()) {
+                let Ok(place) = places.try_acquire_owned() else { return Ok(()) };
+                _place = Some(place);
+            }
             stream.write_all(&desk.output).await?;
             desk.output.clear();
             match heard {
@@ -216,6 +232,14 @@ async fn converse(
                 Heard::Goodbye => return stream.shutdown().await,
             }
         }
+    }
+}
+
+/// Returns when somebody who has not asked for anything has to make room.
+async fn shown_out(door: Option<&mut Door>) {
+    match door {
+        Some(door) => door.guest.shown_out().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -11,6 +11,7 @@
 mod arrive;
 mod control;
 mod greeting;
+mod lobby;
 mod outbox;
 mod tasks;
 
@@ -25,12 +26,12 @@ use std::{
 
 use bytes::Bytes;
 use tokio::{
-    sync::{Semaphore, mpsc, watch},
+    sync::{mpsc, watch},
     task::AbortHandle,
     time::Instant,
 };
 
-use self::{outbox::Item, tasks::Tasks};
+use self::{lobby::Lobby, outbox::Item, tasks::Tasks};
 use crate::{
     address::{Address, NodeId},
     events::{
@@ -47,7 +48,7 @@ use crate::{
     message::Message,
     net::{Listener, Network},
     report::Report,
-    wire::limits::{CONNECT_PATIENCE, STRANGERS_MAX},
+    wire::limits::CONNECT_PATIENCE,
 };
 
 /// What was moved so far.
@@ -136,7 +137,7 @@ pub(crate) struct Connections {
     outboxes: RwLock<HashMap<Address, Outbox>>,
     inbox: mpsc::Sender<(NodeId, Message)>,
     view: watch::Receiver<Arc<Report>>,
-    strangers: Arc<Semaphore>,
+    strangers: Lobby,
     tasks: Tasks,
     next: AtomicU64,
     pub(crate) receivers: Receivers,
@@ -167,7 +168,7 @@ impl Connections {
             outboxes: RwLock::default(),
             inbox,
             view,
-            strangers: Arc::new(Semaphore::new(STRANGERS_MAX)),
+            strangers: Lobby::default(),
             tasks: Tasks::default(),
             next: AtomicU64::new(1),
             receivers: Receivers::default(),

@@ -47,7 +47,7 @@ pub use limits::{
 };
 pub use location::OpenError;
 pub use message::{Body, Compression, Delivery, Depth, MessageId, QueueName, Receipt, Segments};
-pub use nats::nats_client;
+pub use nats::{NatsLogin, nats_client};
 pub use queues::{Queues, Session};
 pub use session::{Owner, Place, Roster};
 pub use transaction::{Key, Outgoing, Refused, Transaction};

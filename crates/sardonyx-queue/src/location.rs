@@ -70,6 +70,10 @@ impl Location {
             ("embedded", _) => Err(wrong(url, "write embedded:DIR")),
             ("sardonyx", Some(rest)) => {
                 let (address, options) = rest.split_once('?').unwrap_or((rest, ""));
+                if address.contains('@') {
+                    let why = "there are no users here: write sardonyx://HOST:PORT?token-file=FILE";
+                    return Err(wrong(url, why));
+                }
                 let [token] = options_of(url, options, ["token-file"])?;
                 let token = token.map(|file| secret("token-file", file)).transpose()?;
                 Ok(Location::Remote(Served { address: checked_host(url, address)?, token }))
@@ -209,6 +213,8 @@ mod tests {
 
     #[test]
     fn a_complaint_shows_no_secret() {
+        let why = complaint("sardonyx://u:pw1@h:1");
+        assert!(why.contains("token-file") && !why.contains("pw1"), "{why}");
         let why = complaint("nats://u:pw1@h:1/x?password=pw2");
         assert!(!why.contains("pw1") && !why.contains("pw2"), "{why}");
     }

@@ -53,11 +53,34 @@ use crate::{
     transaction::{Key, Refused},
 };
 
+/// How to get in where the URL does not say it: for jobs, whose URLs everybody reads.
+#[derive(Clone, Default)]
+pub struct NatsLogin {
+    /// A user and the password.
+    pub user: Option<(String, String)>,
+    /// A token.
+    pub token: Option<String>,
+}
+
+impl std::fmt::Debug for NatsLogin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("NatsLogin(…)")
+    }
+}
+
 /// A connection to the servers of `nats://HOST:PORT,…/NAME`, and the name: for inputs and outputs, which
-/// write their servers and secrets as queues do.
-pub async fn nats_client(url: &str) -> Result<(async_nats::Client, String), OpenError> {
+/// write their servers as queues do.
+pub async fn nats_client(
+    url: &str,
+    login: NatsLogin,
+) -> Result<(async_nats::Client, String), OpenError> {
     match Url::parse(url)? {
-        Url::Nats(location) => Ok((servers::client(&location).await?, location.name)),
+        Url::Nats(location) => {
+            let (user, token) =
+                (login.user.or(location.user.clone()), login.token.or(location.token.clone()));
+            let location = Location { user, token, ..location };
+            Ok((servers::client(&location).await?, location.name))
+        }
         Url::Memory | Url::Embedded(_) | Url::Remote(_) => {
             Err(OpenError::NotConfigured("this is no NATS: write nats://HOST:4222/STREAM".into()))
         }

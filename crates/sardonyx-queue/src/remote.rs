@@ -6,6 +6,7 @@
 
 mod connection;
 pub(crate) mod frame;
+mod lobby;
 mod server;
 mod session;
 #[cfg(test)]

@@ -39,6 +39,7 @@ mod error;
 mod etcd;
 #[cfg(test)]
 mod golden;
+pub mod lobby;
 mod local;
 mod location;
 mod memory;

@@ -7,6 +7,7 @@
 //! Not here: which peer runs what (that is the cluster's), and how messages are kept (the queues').
 
 mod blueprint;
+pub mod files;
 pub mod flow;
 mod format;
 pub mod function;
@@ -24,6 +25,7 @@ pub mod plugin;
 pub mod pool;
 pub mod record;
 pub mod registry;
+pub mod secret;
 pub mod spy;
 mod sql;
 pub mod suite;
@@ -33,6 +35,7 @@ mod testing;
 mod worker;
 
 pub use blueprint::Blueprint;
+pub use files::Files;
 pub use format::{Format, column::Type};
 pub use function::Function;
 pub use input::Input;

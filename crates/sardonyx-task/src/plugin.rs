@@ -1,8 +1,8 @@
 //! The inputs and outputs that come with Sardonyx, by the names that job files use.
 //!
 //! Each says in its file which keys it reads and what it guarantees; `docs/guide/inputs-and-outputs.md`
-//! has the table. Paths in job files are relative to the working directory of the process that
-//! opens them, and name any file that this process may open.
+//! has the table. Paths in job files are opened by the [`Files`](crate::Files) of their terms: any
+//! file, seen from the working directory, or those beneath the roots of a node.
 
 mod channel;
 mod file;

@@ -10,7 +10,7 @@ use arrow::array::{BooleanArray, RecordBatch};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    Function, Input, Output, Terms, function,
+    Files, Function, Input, Output, Terms, function,
     group::{self, Aggregate, Grouping, MakeAccumulator},
     nearest,
     on_error::Policy,
@@ -75,6 +75,8 @@ pub struct Registry {
     predicates: BTreeMap<String, Predicate>,
     inputs: Entries<Arc<dyn Input>>,
     outputs: Entries<Arc<dyn Output>>,
+    files: Files,
+    secrets: Files,
 }
 
 impl fmt::Debug for Registry {
@@ -103,6 +105,18 @@ impl Registry {
         }
         group::register(&mut registry);
         registry
+    }
+
+    /// Which files the tasks may touch; any, if nobody says.
+    pub fn files(&mut self, files: Files) -> &mut Registry {
+        self.files = files;
+        self
+    }
+
+    /// Where `secret:file:PATH` of a job is looked for; anywhere, if nobody says.
+    pub fn secrets(&mut self, secrets: Files) -> &mut Registry {
+        self.secrets = secrets;
+        self
     }
 
     /// A function, made for each peer that runs it. `keys` are those of the task that `make` reads,
@@ -241,7 +255,7 @@ impl Registry {
                 Err(format!("{name} is an aggregate: write group-by = [\"…\"] beside it"))
             }
             Some(name) if !self.functions.contains_key(name) => Err(self.unknown_function(name)),
-            _ => make(&self.functions, "fn", "function", terms),
+            _ => make(&self.functions, "fn", "function", &self.granted(terms)),
         }
     }
 
@@ -253,7 +267,9 @@ impl Registry {
             Some(name) if !self.is_aggregate(name) && !self.functions.contains_key(name) => {
                 Err(self.unknown_function(name))
             }
-            Some(name) => Grouping::new(terms, self).map_err(|why| format!("{name}: {why}")),
+            Some(name) => {
+                Grouping::new(&self.granted(terms), self).map_err(|why| format!("{name}: {why}"))
+            }
         }
     }
 
@@ -281,14 +297,19 @@ impl Registry {
         format!("there is no function {name:?}; {hint}")
     }
 
+    /// The terms with what this process lets jobs touch.
+    fn granted(&self, terms: &Terms) -> Terms {
+        terms.clone().with_files(&self.files, &self.secrets)
+    }
+
     /// The input that `plugin` names.
     pub fn make_input(&self, terms: &Terms) -> Result<Arc<dyn Input>, String> {
-        make(&self.inputs, "plugin", "input", terms)
+        make(&self.inputs, "plugin", "input", &self.granted(terms))
     }
 
     /// The output that `plugin` names.
     pub fn make_output(&self, terms: &Terms) -> Result<Arc<dyn Output>, String> {
-        make(&self.outputs, "plugin", "output", terms)
+        make(&self.outputs, "plugin", "output", &self.granted(terms))
     }
 
     /// The predicate of that name.

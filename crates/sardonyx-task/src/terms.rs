@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use crate::{Files, secret::Reference};
+
 /// The terms of one task: its catalog entry, with the names around it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Terms {
@@ -13,18 +15,54 @@ pub struct Terms {
     pub task: String,
     /// The catalog entry, all keys.
     pub keys: Map<String, Value>,
+    /// What the process that runs the task lets jobs touch.
+    pub(crate) files: Files,
+    /// Where it keeps secrets for them.
+    pub(crate) secrets: Files,
 }
 
 impl Terms {
     /// The terms of `task`, whose catalog entry is `entry`.
     pub fn new(job: &str, task: &str, entry: &Value) -> Terms {
         let keys = entry.as_object().cloned().unwrap_or_default();
-        Terms { job: job.into(), task: task.into(), keys }
+        Terms {
+            job: job.into(),
+            task: task.into(),
+            keys,
+            files: Files::any(),
+            secrets: Files::any(),
+        }
+    }
+
+    /// The same, where jobs may touch these files alone, and secrets lie in those.
+    #[must_use]
+    pub fn with_files(mut self, files: &Files, secrets: &Files) -> Terms {
+        (self.files, self.secrets) = (files.clone(), secrets.clone());
+        self
+    }
+
+    /// The files that this task may touch: plugins open theirs by it.
+    pub fn files(&self) -> &Files {
+        &self.files
     }
 
     /// A text, if the key is there.
     pub fn text(&self, key: &str) -> Result<Option<&str>, String> {
         self.read(key, "a text", Value::as_str)
+    }
+
+    /// A secret that the job refers to, if the key is there: `secret:env:NAME`. Look it up where it is
+    /// used, and not when the task is made, which also happens where jobs are only checked.
+    pub fn secret(&self, key: &str) -> Result<Option<Reference>, String> {
+        match self.keys.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            // What is no reference may be the secret: it is not repeated.
+            Some(value) => {
+                let text = value.as_str().unwrap_or_default();
+                let read = Reference::parse(text, &self.secrets);
+                read.map(Some).map_err(|why| format!("{key}: {why}"))
+            }
+        }
     }
 
     /// A text that must be there.

@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand, one way to fail.
 
+mod audit;
 mod bench;
 mod bench_http;
 mod bench_ids;
@@ -51,6 +52,7 @@ mod run_spy;
 mod settings;
 mod start;
 mod start_events;
+mod start_files;
 mod start_http;
 mod start_log;
 mod start_mesh;
@@ -66,6 +68,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use failure::Failure;
+use sardonyx_task::secret;
 
 /// A masterless engine for batch and streaming jobs: the cluster is a value.
 #[derive(Parser)]
@@ -97,6 +100,7 @@ enum Subcommands {
     Mesh(mesh::Mesh),
     Dashboard(dashboard::Dashboard),
     Token(token::Token),
+    Audit(audit::Audit),
     Bench(bench::Bench),
     Completions(completions::Completions),
     Man(man::Man),
@@ -129,6 +133,7 @@ pub(crate) fn run() -> ExitCode {
         Subcommands::Mesh(it) => it.run(),
         Subcommands::Dashboard(it) => it.run(),
         Subcommands::Token(it) => it.run(),
+        Subcommands::Audit(it) => it.run(),
         Subcommands::Bench(it) => it.run(),
         Subcommands::Completions(it) => it.run(),
         Subcommands::Man(it) => it.run(),
@@ -144,7 +149,11 @@ fn parse() -> Result<Cli, Failure> {
     let settings::Completed { arguments, notes } = settings::arguments()?;
     Cli::try_parse_from(arguments).map_err(|why| {
         // clap says it in its own way, with colours where there are any.
-        let _ = why.print();
+        let text = why.render().to_string();
+        match secret::has_password(&text) {
+            true => eprint!("{}", secret::hide_passwords(&text)),
+            false => drop(why.print()),
+        }
         if why.use_stderr() {
             notes.iter().for_each(|note| eprintln!("  note: {note}"));
         }

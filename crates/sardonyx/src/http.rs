@@ -16,6 +16,7 @@
 mod access;
 mod asked;
 mod assets;
+pub mod audit;
 mod cluster;
 mod events;
 mod guard;
@@ -44,7 +45,7 @@ pub use jobs::{JOBS_PAGE_MAX, WAIT_MAX};
 pub use log::LOG_PAGE_MAX;
 pub use refusal::{Fault, Refusal};
 pub use routes::BODY_BYTES_MAX;
-pub use server::{CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_MAX, Server, Tls};
+pub use server::{CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_MAX, Server, Tls, serve_router};
 pub(crate) use site::Site;
 pub use site::{About, Terms};
 pub use timeline::{ENTRIES_BYTES_MAX, KEPT_BYTES_MAX, KEPT_MAX};

@@ -44,17 +44,20 @@ impl Connections {
                     continue;
                 }
             };
-            let Ok(place) = Arc::clone(&self.strangers).try_acquire_owned() else {
-                Counts::add(&self.counts.refused, 1);
-                if self.may_say("crowd") {
-                    tracing::warn!(%from, "refused: too many connections are greeting");
-                }
-                continue;
-            };
+            let mut guest = self.strangers.enter();
             let this = Arc::clone(&self);
             self.tasks.spawn(async move {
-                let greeted = timeout(GREET_PATIENCE, this.receive(knock)).await;
-                drop(place);
+                let greeted = tokio::select! {
+                    greeted = timeout(GREET_PATIENCE, this.receive(knock)) => greeted,
+                    () = guest.shown_out() => {
+                        Counts::add(&this.counts.refused, 1);
+                        if this.may_say("crowd") {
+                            tracing::warn!(%from, "refused: too many connections are greeting");
+                        }
+                        return;
+                    }
+                };
+                drop(guest);
                 let late = || Err(format!("it did not greet within {GREET_PATIENCE:?}"));
                 if let Err(why) = greeted.unwrap_or_else(|_| late()) {
                     Counts::add(&this.counts.refused, 1);

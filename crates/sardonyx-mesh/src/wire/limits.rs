@@ -24,8 +24,9 @@ pub const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
 /// How long somebody may take to greet, from the first byte to the last.
 pub const GREET_PATIENCE: Duration = Duration::from_secs(3);
 
-/// How many connections may be greeting at the same time. More are closed at once: a crowd of
-/// strangers costs a bounded amount of memory.
+/// How many connections may be greeting at the same time. With one more, the one that has taken
+/// longest is closed: a crowd of strangers costs a bounded amount of memory, and does not keep out
+/// who greets at once.
 pub const STRANGERS_MAX: usize = 1_000;
 
 /// Messages of the protocol that may wait for one peer's socket. The protocol survives loss, so

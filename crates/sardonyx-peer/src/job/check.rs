@@ -7,7 +7,7 @@ use sardonyx_core::{
     replica::job::{TASKS_MAX, TaskScheduler},
     wire,
 };
-use sardonyx_task::registry::TASK_KEYS;
+use sardonyx_task::{registry::TASK_KEYS, secret};
 use serde_json::{Map, Value};
 
 use super::{Complaint, Kind, Names, duration, graph::Graph};
@@ -210,6 +210,7 @@ impl Checker<'_> {
                 None
             }
         };
+        self.secrets(place, entry);
         let name = self.name(place, kind, entry);
         let names = self.names;
         let knows = |kind, name: &str, key: &str| names.knows_key(kind, name, key);
@@ -260,6 +261,25 @@ impl Checker<'_> {
             self.complain(at("group-by"), "write the names of fields: [\"word\"]");
         }
         kind
+    }
+
+    /// A job stands in the log: what is secret is referred to, and never repeated in a complaint.
+    fn secrets(&mut self, place: &str, entry: &Map<String, Value>) {
+        let params = entry.get("params").and_then(Value::as_object);
+        let params = params.into_iter().flatten().map(|it| (below(place, "params"), it));
+        let own = entry.iter().map(|it| (place.to_owned(), it));
+        for (place, (key, value)) in own.chain(params) {
+            let is_open = |text: &str| !text.is_empty() && !text.starts_with(secret::PREFIX);
+            if secret::is_secret_key(key) && value.as_str().is_some_and(is_open) {
+                let why = "everybody who reads the log would read this secret: write \
+                           \"secret:env:NAME\", and give nodes the variable SARDONYX_SECRET_NAME";
+                self.complain(below(&place, key), why);
+            } else if key != "params" && texts(value).iter().any(|it| secret::has_password(it)) {
+                let why = "everybody who reads the log would read the password in this URL: take \
+                           it out, and refer to it by \"secret:env:NAME\" in a key of its own";
+                self.complain(below(&place, key), why);
+            }
+        }
     }
 
     /// What a task runs: functions have an `fn`, the others a `plugin`.
@@ -344,6 +364,16 @@ fn below(place: &str, key: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let key = if key.chars().all(is_bare) { key.to_owned() } else { format!("{key:?}") };
     if place.is_empty() { key } else { format!("{place}.{key}") }
+}
+
+/// All texts in a value.
+fn texts(value: &Value) -> Vec<&str> {
+    match value {
+        Value::String(text) => vec![text],
+        Value::Array(all) => all.iter().flat_map(texts).collect(),
+        Value::Object(all) => all.values().flat_map(texts).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
+    }
 }
 
 /// Whether somebody who wrote `given` may have meant `known`: a letter wrong, too many or missing,

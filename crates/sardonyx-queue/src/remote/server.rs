@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::{
     io::{AsyncWriteExt as _, BufReader, BufWriter},
     net::{TcpListener, TcpStream, tcp::OwnedWriteHalf},
-    sync::{Semaphore, mpsc},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     task::JoinSet,
 };
 
@@ -14,6 +14,7 @@ use super::frame::{
     Answer, Ask, FRAME_BYTES_MAX, Frame, HELLO_BYTES_MAX, HELLO_PATIENCE, Hello, MAGIC, Rest,
     SILENCE_MAX, VERSION, Welcome, encode, outline_deliveries, outline_values, receive, send,
 };
+use super::lobby::Lobby;
 use crate::{
     location::OpenError,
     queues::{Queues, Session},
@@ -69,10 +70,9 @@ impl Server {
 
 async fn accept(queues: Queues, listener: TcpListener, token: Option<String>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let token = Arc::new(token);
+    let (token, lobby) = (Arc::new(token), Lobby::default());
     let mut connections = JoinSet::new();
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         let Ok((stream, _)) = listener.accept().await else {
             // Out of file handles, most likely: somebody has to hang up first.
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -80,8 +80,16 @@ async fn accept(queues: Queues, listener: TcpListener, token: Option<String>) {
         };
         while connections.try_join_next().is_some() {}
         let (queues, token) = (queues.clone(), Arc::clone(&token));
+        let (places, mut guest) = (Arc::clone(&places), lobby.enter());
         connections.spawn(async move {
-            if let Err(why) = talk(queues, stream, token.as_deref()).await {
+            let greeted = tokio::select! {
+                greeted = greet(&queues, stream, token.as_deref(), &places) => greeted,
+                () = guest.shown_out() => return,
+            };
+            // Otherwise it said nothing, or nothing that lets it in.
+            let Ok((stream, place)) = greeted else { return };
+            drop(guest);
+            if let Err(why) = talk(queues, stream).await {
                 tracing::debug!("a client of the queues has gone: {why}");
             }
             drop(place);
@@ -89,8 +97,13 @@ async fn accept(queues: Queues, listener: TcpListener, token: Option<String>) {
     }
 }
 
-/// Talks to one client until it hangs up. Its sessions end with it.
-async fn talk(queues: Queues, mut stream: TcpStream, token: Option<&str>) -> io::Result<()> {
+/// Lets a client in: it has said the right thing in time, and has one of the places.
+async fn greet(
+    queues: &Queues,
+    mut stream: TcpStream,
+    token: Option<&str>,
+    places: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
     // Small answers should not wait for each other.
     let _ = stream.set_nodelay(true);
     let hello = receive::<Hello>(&mut stream, HELLO_BYTES_MAX);
@@ -98,14 +111,21 @@ async fn talk(queues: Queues, mut stream: TcpStream, token: Option<&str>) -> io:
     let (hello, _) = hello.map_err(|_| io::Error::other("it did not say hello"))??;
     if let Some(why) = refusal(&hello, token) {
         let no = encode(&Welcome::No(why), Vec::new())?;
-        return send(&mut stream, &no).await;
+        send(&mut stream, &no).await?;
+        return Err(io::Error::other("it was not let in"));
     }
+    let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
     let come = Welcome::Come {
         is_durable: queues.is_durable(),
         message_bytes_max: queues.message_bytes_max() as u64,
         value_bytes_max: queues.value_bytes_max() as u64,
     };
     send(&mut stream, &encode(&come, Vec::new())?).await?;
+    Ok((stream, place))
+}
+
+/// Talks to one client until it hangs up. Its sessions end with it.
+async fn talk(queues: Queues, stream: TcpStream) -> io::Result<()> {
     let (reader, writer) = stream.into_split();
     let (outbox, frames) = mpsc::channel(256);
     let mut tasks = JoinSet::new();

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::Path, sync::Arc};
 use tokio::{
     io::{BufReader, BufWriter},
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, mpsc, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
     task::JoinSet,
 };
 
@@ -17,6 +17,7 @@ use crate::{
     backend::{Backend as _, Read},
     engine::Op,
     error::{Error, Result},
+    lobby::Lobby,
     local::Local,
     location::Secret,
     store::{ENTRY_BYTES_MAX, VALUE_BYTES_MAX},
@@ -77,10 +78,9 @@ impl Serving {
 
 async fn accept(local: Local, listener: TcpListener, secret: Option<Secret>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let secret = Arc::new(secret);
+    let (secret, lobby) = (Arc::new(secret), Lobby::default());
     let mut connections = JoinSet::new();
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         let Ok((stream, _)) = listener.accept().await else {
             // Out of file handles, most likely: somebody has to hang up first.
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
@@ -88,25 +88,46 @@ async fn accept(local: Local, listener: TcpListener, secret: Option<Secret>) {
         };
         while connections.try_join_next().is_some() {}
         let (local, secret) = (local.clone(), Arc::clone(&secret));
+        let (places, mut guest) = (Arc::clone(&places), lobby.enter());
         connections.spawn(async move {
+            let secret = secret.as_ref().as_ref();
+            let greeted = tokio::select! {
+                greeted = greet(stream, secret, &places) => greeted,
+                () = guest.shown_out() => return,
+            };
+            // Otherwise it said nothing, or nothing that lets it in.
+            let Ok((stream, place)) = greeted else { return };
+            drop(guest);
             // A connection that breaks is the client's to mend.
-            let _ = talk(local, stream, secret.as_ref().as_ref()).await;
+            let _ = talk(local, stream).await;
             drop(place);
         });
     }
 }
 
-/// Talks to one client until it hangs up.
-async fn talk(local: Local, mut stream: TcpStream, secret: Option<&Secret>) -> Result<()> {
+/// Lets a client in: it has said the right thing in time, and has one of the places.
+async fn greet(
+    mut stream: TcpStream,
+    secret: Option<&Secret>,
+    places: &Arc<Semaphore>,
+) -> Result<(TcpStream, OwnedSemaphorePermit)> {
     // Small answers should not wait for each other.
     let _ = stream.set_nodelay(true);
     let hello = receive::<Hello>(&mut stream, HELLO_BYTES_MAX);
     let hello = tokio::time::timeout(HELLO_PATIENCE, hello).await;
     let hello = hello.map_err(|_| Error::Unavailable("it did not say hello".into()))??;
     if let Some(why) = refusal(&hello, secret) {
-        return send(&mut stream, &Some(why)).await;
+        send(&mut stream, &Some(why.clone())).await?;
+        return Err(Error::NotConfigured(why));
     }
+    let closed = |_| Error::Unavailable("the server is stopping".into());
+    let place = Arc::clone(places).acquire_owned().await.map_err(closed)?;
     send(&mut stream, &None::<String>).await?;
+    Ok((stream, place))
+}
+
+/// Talks to one client until it hangs up.
+async fn talk(local: Local, stream: TcpStream) -> Result<()> {
     let (reader, writer) = stream.into_split();
     let (answers, outbox) = mpsc::channel::<Vec<u8>>(256);
     let mut tasks = JoinSet::new();

@@ -3,7 +3,6 @@
 use std::{
     fs::File,
     io::{self, Read, Write},
-    path::Path,
 };
 
 use arrow::{
@@ -31,8 +30,8 @@ pub(crate) struct Groups {
 }
 
 /// Reads the end of a file, which says what is in it.
-pub(crate) fn groups(path: &Path, columns: &[String]) -> Result<Groups, String> {
-    let builder = builder(path)?;
+pub(crate) fn groups(file: File, columns: &[String]) -> Result<Groups, String> {
+    let builder = builder(file)?;
     projection(&builder, columns)?;
     let groups = builder.metadata().row_groups().iter();
     let bytes = groups.map(|group| u64::try_from(group.compressed_size()).unwrap_or_default());
@@ -41,13 +40,13 @@ pub(crate) fn groups(path: &Path, columns: &[String]) -> Result<Groups, String> 
 
 /// The rows of some row groups behind the first `skip`.
 pub(crate) fn read(
-    path: &Path,
+    file: File,
     columns: &[String],
     groups: std::ops::Range<usize>,
     skip: u64,
     rows_max: usize,
 ) -> Result<ParquetRecordBatchReader, String> {
-    let builder = builder(path)?;
+    let builder = builder(file)?;
     let mask = projection(&builder, columns)?;
     let builder = builder
         .with_projection(mask)
@@ -58,12 +57,11 @@ pub(crate) fn read(
 }
 
 /// Whether a file ends as a whole Parquet file does.
-pub(crate) fn is_whole(path: &Path) -> bool {
-    builder(path).is_ok()
+pub(crate) fn is_whole(file: File) -> bool {
+    builder(file).is_ok()
 }
 
-fn builder(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<File>, String> {
-    let file = File::open(path).map_err(|why| why.to_string())?;
+fn builder(file: File) -> Result<ParquetRecordBatchReaderBuilder<File>, String> {
     ParquetRecordBatchReaderBuilder::try_new(file)
         .map_err(|why| format!("this is no whole Parquet file ({why})"))
 }

@@ -7,6 +7,8 @@
 //! url = "nats://127.0.0.1:4222/ORDERS"      # the servers, and the stream
 //! subject = "orders.*"                      # left out: all of the stream
 //! follow = true                             # left out: what is there when the job begins
+//! user = "orders"
+//! password = "secret:env:NATS"              # or token; looked up by the node that runs the task
 //! ```
 //!
 //! **Reading is exactly once**: the position is the sequence of the last message, kept with the
@@ -29,7 +31,10 @@ use async_nats::jetstream::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-use crate::Terms;
+use crate::{
+    Terms,
+    secret::{Reference, has_password},
+};
 
 /// How long servers may be away before a job is ended over it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -63,6 +68,39 @@ fn wait<T: Send + 'static>(
 struct Place {
     url: String,
     subject: Option<String>,
+    login: Login,
+}
+
+/// How we get in.
+#[derive(Clone, Default)]
+struct Login {
+    user: Option<(String, Reference)>,
+    token: Option<Reference>,
+}
+
+impl Login {
+    fn read(terms: &Terms) -> Result<Login, String> {
+        let (user, password) = (terms.text("user")?, terms.secret("password")?);
+        let user = match (user, password) {
+            (Some(user), Some(password)) => Some((user.to_owned(), password)),
+            (None, None) => None,
+            (Some(_), None) => return Err("user needs password = \"secret:env:NAME\"".into()),
+            (None, Some(_)) => return Err("password needs user = \"NAME\"".into()),
+        };
+        Ok(Login { user, token: terms.secret("token")? })
+    }
+
+    fn look_up(&self) -> Result<sardonyx_queue::NatsLogin, String> {
+        let user = self.user.as_ref().map(|(user, password)| {
+            let password = password.look_up()?;
+            Ok::<_, String>((user.clone(), password.reveal().to_owned()))
+        });
+        let token = self.token.as_ref().map(Reference::look_up).transpose()?;
+        Ok(sardonyx_queue::NatsLogin {
+            user: user.transpose()?,
+            token: token.map(|token| token.reveal().to_owned()),
+        })
+    }
 }
 
 /// A stream that was found.
@@ -93,14 +131,22 @@ impl Place {
             "it does not say where NATS is: write url = \"nats://127.0.0.1:4222/STREAM\" with the \
              name of the stream",
         )?;
-        Ok(Place { url: url.into(), subject: terms.text("subject")?.map(str::to_owned) })
+        // A job stands in the log; and a file of the node that a job names could be sent anywhere.
+        if has_password(url) || url.contains("-file=") || url.contains('@') {
+            return Err("url has a user or a secret in it: leave them out there, and write user = \
+                        \"NAME\" with password = \"secret:env:NAME\", or token = \"secret:file:PATH\""
+                .into());
+        }
+        let (url, subject) = (url.to_owned(), terms.text("subject")?.map(str::to_owned));
+        Ok(Place { url, subject, login: Login::read(terms)? })
     }
 
     /// Connects and finds the stream; one that is not there is made with `create`.
     async fn link(&self, create: Option<&str>) -> Result<Link, Failed> {
         use sardonyx_queue::OpenError;
+        let login = self.login.look_up().map_err(Failed::ForGood)?;
         let (client, name) =
-            sardonyx_queue::nats_client(&self.url).await.map_err(|why| match why {
+            sardonyx_queue::nats_client(&self.url, login).await.map_err(|why| match why {
                 OpenError::Unavailable(why) => {
                     Failed::Now(format!("NATS cannot be reached: {why}"))
                 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may")]
 
 mod bad;
+mod confined;
 mod follow;
 mod inputs;
 mod outputs;

@@ -2,6 +2,8 @@
 
 use std::{fmt, io, process::ExitCode};
 
+use sardonyx_task::secret::hide_passwords;
+
 /// Why a subcommand ended early.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -34,7 +36,7 @@ impl Failure {
             Failure::Interrupted(why) => (why, 130),
             Failure::ReaderGone => return ExitCode::SUCCESS,
         };
-        eprintln!("sardonyx: {why}");
+        eprintln!("sardonyx: {}", hide_passwords(&why));
         ExitCode::from(code)
     }
 }

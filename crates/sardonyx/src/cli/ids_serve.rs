@@ -86,10 +86,10 @@ impl Serve {
         }
         let listener = listen(self.http).await?;
         writeln!(io::stdout(), "listening on http://{}", listener.local_addr()?)?;
-        let (app, mut drain) = (router(Arc::clone(&service)), stopped);
+        let app = router(Arc::clone(&service));
         servers.spawn(async move {
-            let drained = async move { drop(drain.wait_for(|stop| *stop).await) };
-            axum::serve(listener, app).with_graceful_shutdown(drained).await
+            sardonyx::http::serve_router(listener, app, stopped).await;
+            Ok(())
         });
         let mut terminated = signal(SignalKind::terminate())?;
         tokio::select! {

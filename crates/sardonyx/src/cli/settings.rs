@@ -14,7 +14,7 @@ use std::{
 };
 
 use clap::{Arg, ArgAction, Command, CommandFactory};
-use sardonyx_task::nearest;
+use sardonyx_task::{nearest, secret};
 
 use super::{Cli, Failure};
 
@@ -74,7 +74,8 @@ pub(super) fn check(name: &str, path: &Path) -> Result<Vec<String>, Failure> {
     let done = complete(&command, arguments, &BTreeMap::new(), file).map_err(Failure::Input)?;
     let tried = Cli::command().try_get_matches_from(&done.arguments);
     tried.map_err(|why| Failure::input(format!("{}: {why}", path.display())))?;
-    Ok(done.arguments[2..].iter().map(|it| it.to_string_lossy().into_owned()).collect())
+    let shown = |it: &OsString| secret::hide_passwords(&it.to_string_lossy());
+    Ok(done.arguments[2..].iter().map(shown).collect())
 }
 
 fn subcommand(name: &str) -> Option<Command> {
@@ -93,7 +94,8 @@ fn variables() -> BTreeMap<String, String> {
     let all = env::vars_os().filter_map(|(name, value)| {
         let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
         // An empty one is how many programs say that there is none.
-        (name.starts_with(PREFIX) && !value.is_empty()).then_some((name, value))
+        let is_ours = name.starts_with(PREFIX) && !name.starts_with(secret::VARIABLES);
+        (is_ours && !value.is_empty()).then_some((name, value))
     });
     all.collect()
 }

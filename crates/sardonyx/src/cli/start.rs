@@ -14,6 +14,7 @@ use super::{
     Failure,
     cluster::At,
     start_events::{Printer, shown},
+    start_files::JobFiles,
     start_http::Http,
     start_log::Log,
     start_mesh::{self, Joined, MeshFlags},
@@ -97,6 +98,9 @@ pub(crate) struct Start {
     json: bool,
 
     #[command(flatten)]
+    files: JobFiles,
+
+    #[command(flatten)]
     http: Http,
 
     #[command(flatten)]
@@ -121,10 +125,11 @@ impl Start {
             return Err(Failure::input("--peers 0: a node has at least one peer"));
         }
         self.http.check()?;
+        let registry = self.files.registry(&self.reached())?;
         self.log.begin();
         super::block_on(async {
             let (store, serving, listener) = self.open().await?;
-            let ended = self.node(&store, serving.as_ref(), listener).await;
+            let ended = self.node(&store, serving.as_ref(), listener, registry).await;
             // The node's handles are gone by now, so this waits for the files only.
             store.close().await;
             if let Some(serving) = serving {
@@ -132,6 +137,12 @@ impl Start {
             }
             ended
         })
+    }
+
+    /// Where jobs may come from. A store that is served to others without a token is refused anyway.
+    fn reached(&self) -> Vec<SocketAddr> {
+        let served = self.listen.filter(|_| self.token_file.is_some());
+        served.into_iter().chain(self.http.address()).collect()
     }
 
     /// Opens the store. One that others are to use as well is used as they use it, and there is a
@@ -162,11 +173,15 @@ impl Start {
     }
 
     /// What moves data, if this node has queues.
-    fn engine(&self, queues: Option<&NodeQueues>) -> Result<Option<Engine>, Failure> {
+    fn engine(
+        &self,
+        queues: Option<&NodeQueues>,
+        registry: &Registry,
+    ) -> Result<Option<Engine>, Failure> {
         let Some(NodeQueues { queues, .. }) = queues else { return Ok(None) };
         Ok(Some(Engine {
             queues: queues.clone(),
-            registry: Arc::new(Registry::built_in()),
+            registry: Arc::new(registry.clone()),
             pool: Pool::new(self.threads).map_err(Failure::world)?,
             spy: super::run_spy::from_environment()?,
             meters: Meters::default(),
@@ -203,12 +218,13 @@ impl Start {
         store: &Store,
         engine: Option<&Engine>,
         mesh: Option<&Joined>,
+        registry: Registry,
     ) -> Result<http::About, Failure> {
         Ok(http::About {
             store: store.clone(),
             cluster: shown(&self.at.url()?),
             label: label(),
-            registry: engine.map_or_else(Registry::built_in, |it| (*it.registry).clone()),
+            registry,
             meters: engine.map(|it| it.meters.clone()).unwrap_or_default(),
             queues: engine.map(|it| it.queues.clone()),
             mesh: mesh.map(|joined| Arc::clone(joined.mesh())),
@@ -221,6 +237,7 @@ impl Start {
         store: &Store,
         serving: Option<&Serving>,
         listener: Option<TcpListener>,
+        registry: Registry,
     ) -> Result<(), Failure> {
         let mut printer = Printer::new(self.json, self.peers as usize);
         let served = serving.map(|serving| format!("sardonyx://{}", serving.address()));
@@ -228,10 +245,10 @@ impl Start {
         let number = Number::ask(store, label())?;
         let (url, token) = (self.at.url()?, self.token_file.as_deref());
         let queues = start_queues::open(self.queues.as_deref(), &url, listener, token).await?;
-        let engine = self.engine(queues.as_ref())?;
+        let engine = self.engine(queues.as_ref(), &registry)?;
         let name = self.at.name()?;
         let mut mesh = self.mesh.join(&name, &label(), printer.watcher()).await?;
-        let about = self.about(store, engine.as_ref(), mesh.as_ref())?;
+        let about = self.about(store, engine.as_ref(), mesh.as_ref(), registry)?;
         let nodes = Arc::clone(&about.nodes);
         let server = self.http.serve(about).await?;
         let at = server.as_ref().map(http::Server::url);

@@ -224,10 +224,5 @@ fn as_json(event: Event) -> Value {
 
 /// A URL without the password that may be in it.
 pub(super) fn shown(url: &str) -> String {
-    match (url.find("://"), url.rfind('@')) {
-        (Some(start), Some(end)) if start < end => {
-            format!("{}://…{}", &url[..start], &url[end..])
-        }
-        _ => url.to_owned(),
-    }
+    sardonyx_task::secret::hide_passwords(url)
 }

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::Args;
-use sardonyx::http::{self, Server, Terms, Tls, Tokens};
+use sardonyx::http::{self, Server, Terms, Tls, Tokens, audit::Audit};
 use tokio::net::TcpListener;
 
 use super::Failure;
@@ -36,6 +36,10 @@ pub(super) struct Http {
     #[arg(long = "http-host", value_name = "NAME", requires = "address")]
     hosts: Vec<String>,
 
+    /// Write down here who submitted, killed and collected what, and when; see `sardonyx audit`
+    #[arg(long = "http-audit", value_name = "FILE", requires = "address")]
+    audit: Option<PathBuf>,
+
     /// Serve HTTP beyond loopback without a certificate or tokens: whoever can connect may submit
     /// and kill jobs
     #[arg(long, requires = "address")]
@@ -51,6 +55,11 @@ impl Http {
         }
     }
 
+    /// Where it was asked for.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
     fn terms(&self) -> Result<Terms, Failure> {
         let tls = match (&self.certificate, &self.key) {
             (Some(certificate), Some(key)) => Some(Tls::read(certificate, key)),
@@ -61,6 +70,7 @@ impl Http {
             tls: tls.transpose().map_err(Failure::input)?,
             hosts: self.hosts.clone(),
             is_insecure: self.insecure,
+            audit: None,
         })
     }
 
@@ -83,8 +93,10 @@ impl Http {
         about: http::About,
         address: SocketAddr,
     ) -> Result<Server, Failure> {
-        let terms = self.terms()?;
+        let mut terms = self.terms()?;
         terms.check(address).map_err(Failure::input)?;
+        let audit = self.audit.as_ref().map(|path| Audit::open(path, &about.label));
+        terms.audit = audit.transpose().map_err(Failure::world)?;
         let listener = TcpListener::bind(address).await;
         let listener = listener.map_err(|why| Failure::world(format!("{address}: {why}")))?;
         http::serve(listener, about, terms).map_err(Failure::world)

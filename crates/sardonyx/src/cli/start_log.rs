@@ -9,6 +9,7 @@ use std::io;
 use clap::{Args, ValueEnum};
 use sardonyx_peer::Event;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::{filter::Targets, layer::SubscriberExt as _};
 
 /// The log of a node.
 #[derive(Args, Clone, Debug)]
@@ -66,10 +67,16 @@ impl Log {
             .with_writer(io::stderr)
             .with_ansi(false)
             .with_max_level(LevelFilter::from(self.log_level));
+        // Libraries that speak to servers print all that they send when they are asked for details,
+        // passwords too.
+        let level = LevelFilter::from(self.log_level);
+        let ours = Targets::new()
+            .with_default(level.min(LevelFilter::INFO))
+            .with_target("sardonyx", level);
         // Somebody was faster only if there are two nodes in one process, and one log is enough.
         let _ = match self.log {
-            Form::Human => tracing::subscriber::set_global_default(log.finish()),
-            Form::Json => tracing::subscriber::set_global_default(log.json().finish()),
+            Form::Human => tracing::subscriber::set_global_default(log.finish().with(ours)),
+            Form::Json => tracing::subscriber::set_global_default(log.json().finish().with(ours)),
         };
     }
 }

@@ -142,25 +142,40 @@ impl Tokens {
     }
 }
 
+/// What a token is called where it is not to be shown: the first digits of its hash, which stands in
+/// the token file.
+pub(crate) fn token_name(token: &str) -> String {
+    hash(token).to_hex().chars().take(12).collect()
+}
+
 fn hash(token: &str) -> blake3::Hash {
     blake3::hash(token.as_bytes())
 }
 
 /// Browsers that have shown a token.
 #[derive(Debug, Default)]
-pub(crate) struct Sessions(Mutex<BTreeMap<[u8; 32], (Role, Instant)>>);
+pub(crate) struct Sessions(Mutex<BTreeMap<[u8; 32], Session>>);
+
+#[derive(Debug)]
+struct Session {
+    role: Role,
+    /// By which token; see [`token_name`].
+    name: String,
+    since: Instant,
+}
 
 impl Sessions {
     /// Logs somebody in; what the cookie holds.
-    pub(crate) fn open(&self, role: Role, now: Instant) -> Result<Token, String> {
+    pub(crate) fn open(&self, role: Role, name: &str, now: Instant) -> Result<Token, String> {
         let token = Token::fresh()?;
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|_, (_, since)| now.saturating_duration_since(*since) < SESSION_MAX);
+        open.retain(|_, it| now.saturating_duration_since(it.since) < SESSION_MAX);
         if open.len() >= SESSIONS_MAX {
-            let oldest = open.iter().min_by_key(|(_, (_, since))| *since).map(|(hash, _)| *hash);
+            let oldest = open.iter().min_by_key(|(_, it)| it.since).map(|(hash, _)| *hash);
             oldest.map(|oldest| open.remove(&oldest));
         }
-        open.insert(*hash(&token.0).as_bytes(), (role, now));
+        let session = Session { role, name: name.to_owned(), since: now };
+        open.insert(*hash(&token.0).as_bytes(), session);
         Ok(token)
     }
 
@@ -168,8 +183,14 @@ impl Sessions {
     /// takes says nothing about the secret.
     pub(crate) fn role_of(&self, cookie: &str, now: Instant) -> Option<Role> {
         let open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (role, since) = open.get(hash(cookie).as_bytes())?;
-        (now.saturating_duration_since(*since) < SESSION_MAX).then_some(*role)
+        let session = open.get(hash(cookie).as_bytes())?;
+        (now.saturating_duration_since(session.since) < SESSION_MAX).then_some(session.role)
+    }
+
+    /// By which token somebody logged in.
+    pub(crate) fn name_of(&self, cookie: &str) -> Option<String> {
+        let open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        open.get(hash(cookie).as_bytes()).map(|session| session.name.clone())
     }
 
     /// Logs somebody out.
@@ -212,14 +233,14 @@ mod tests {
     #[test]
     fn sessions_end_by_time_by_leaving_and_by_number() {
         let (sessions, now) = (Sessions::default(), Instant::now());
-        let one = sessions.open(Role::Read, now).unwrap();
+        let one = sessions.open(Role::Read, "t", now).unwrap();
         assert_eq!(sessions.role_of(one.reveal(), now), Some(Role::Read));
         assert_eq!(sessions.role_of(one.reveal(), now + SESSION_MAX), None);
         for n in 1..SESSIONS_MAX {
-            sessions.open(Role::Admin, now + Duration::from_millis(n as u64)).unwrap();
+            sessions.open(Role::Admin, "t", now + Duration::from_millis(n as u64)).unwrap();
         }
         assert!(sessions.role_of(one.reveal(), now).is_some());
-        let last = sessions.open(Role::Admin, now + Duration::from_secs(1)).unwrap();
+        let last = sessions.open(Role::Admin, "t", now + Duration::from_secs(1)).unwrap();
         assert_eq!(sessions.role_of(one.reveal(), now), None);
         sessions.close(last.reveal());
         assert_eq!(sessions.role_of(last.reveal(), now), None);

@@ -9,7 +9,8 @@ use axum::{
 };
 
 use super::{
-    access::{Role, Sessions, Tokens},
+    access::{Role, Sessions, Tokens, token_name},
+    audit,
     refusal::Refusal,
 };
 
@@ -125,6 +126,19 @@ fn role_of(rules: &Rules, headers: &HeaderMap, now: std::time::Instant) -> Resul
     }
 }
 
+/// Who asks, for people: the role, and by which token.
+fn name_of(rules: &Rules, role: Role, headers: &HeaderMap) -> String {
+    if rules.tokens.is_none() {
+        return "anybody: there are no tokens".into();
+    }
+    let shown = text(headers, header::AUTHORIZATION).and_then(|it| it.split_once(' '));
+    let token = match shown {
+        Some((_, token)) => Some(token_name(token.trim())),
+        None => cookie(headers).and_then(|cookie| rules.sessions.name_of(cookie)),
+    };
+    format!("{} {}", role.name(), token.unwrap_or_default())
+}
+
 /// The session in the cookies, if there is one.
 pub(crate) fn cookie(headers: &HeaderMap) -> Option<&str> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|it| it.to_str().ok());
@@ -172,7 +186,13 @@ pub(crate) async fn guard(
     match judge(site.rules(), rule, is_write, request.headers(), std::time::Instant::now()) {
         Ok(role) => {
             request.extensions_mut().insert(role);
-            next.run(request).await
+            match site.audit().filter(|_| is_write && matches!(rule, Rule::Role(_))) {
+                Some(log) => {
+                    let who = name_of(site.rules(), role, request.headers());
+                    audit::watched(log, who, request, next).await
+                }
+                None => next.run(request).await,
+            }
         }
         Err(refusal) => refusal.into_response(),
     }

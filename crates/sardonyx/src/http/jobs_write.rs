@@ -1,6 +1,6 @@
 //! Jobs, said: submitting and killing.
 
-use axum::{Json, extract::State, http::StatusCode};
+use axum::{Extension, Json, extract::State, http::StatusCode};
 use sardonyx_core::{Command, JobId, command::KillJob};
 use sardonyx_peer::job::{AnyNames, Job, Language, Names, RegisteredNames};
 use serde::{Deserialize, Serialize};
@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 use super::{
     Site,
     asked::{Asked, Body, InPath, wrong_kind},
+    audit::Note,
     jobs::missing,
     refusal::Refusal,
     view::Said,
@@ -63,6 +64,7 @@ pub(crate) struct SubmitAsked {
 pub(crate) async fn submit(
     State(site): State<Site>,
     Asked(asked): Asked<SubmitAsked>,
+    note: Option<Extension<Note>>,
     body: Body,
 ) -> Result<Json<Submitted>, Refusal> {
     let language = match body.kind.as_deref() {
@@ -84,6 +86,9 @@ pub(crate) async fn submit(
     };
     let bad = |why| Refusal::bad(format!("this is no job id: {why}"), "give it another id");
     let id = JobId::new(&id).map_err(bad)?;
+    if let Some(Extension(note)) = note {
+        note.set(&id.to_string());
+    }
     let appended = say(&site, &job.submit(id.clone()).into()).await?;
     let (position, applied) = (Some(appended.position), appended.applied);
     Ok(Json(Submitted { id: Some(id.to_string()), name, tasks, position, applied }))

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use super::{
     Site,
-    access::{Role, SESSION_MAX},
+    access::{Role, SESSION_MAX, token_name},
     asked::Body,
     guard::{COOKIE, cookie},
     refusal::Refusal,
@@ -52,7 +52,8 @@ pub(crate) async fn login(State(site): State<Site>, body: Body) -> Result<Respon
     };
     let role = tokens.role_of(&shown.token);
     let role = role.ok_or_else(|| unknown("this token is not known here".into()))?;
-    let session = site.rules().sessions.open(role, Instant::now()).map_err(unknown)?;
+    let name = token_name(&shown.token);
+    let session = site.rules().sessions.open(role, &name, Instant::now()).map_err(unknown)?;
     let set = set_cookie(&site, session.reveal(), SESSION_MAX.as_secs());
     Ok(([(header::SET_COOKIE, set)], Json(LoggedIn { role })).into_response())
 }

@@ -3,7 +3,10 @@
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use axum::Router;
-use hyper::server::conn::http1;
+use hyper::{
+    server::conn::http1,
+    service::{Service as _, service_fn},
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
@@ -13,16 +16,18 @@ use rustls::{
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
 };
+use sardonyx_store::lobby::{Guest, Lobby};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, watch},
+    sync::{Notify, Semaphore, watch},
     task::JoinSet,
     time::timeout,
 };
 use tokio_rustls::TlsAcceptor;
 
-/// How many connections are served at once; others wait to be taken.
+/// How many connections are served at once, beside those that have not asked for anything yet; others
+/// wait for their answer.
 pub const CONNECTIONS_MAX: usize = 1_024;
 
 /// How long a connection may take to say what it wants: for its handshake, and for the head of each
@@ -34,6 +39,10 @@ pub const HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// How long requests that are under way may still take when the server stops.
 const STOP_MAX: Duration = Duration::from_secs(2);
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Caller(pub(super) SocketAddr);
 
 /// A certificate and its key.
 #[derive(Clone)]
@@ -121,24 +130,28 @@ impl Server {
     }
 }
 
+/// Serves a router over plain HTTP until it is told to stop, with the same limits.
+pub async fn serve_router(listener: TcpListener, router: Router, stopped: watch::Receiver<bool>) {
+    accept(listener, None, router, stopped).await;
+}
+
 async fn accept(
     listener: TcpListener,
     tls: Option<Tls>,
     router: Router,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let (places, lobby) = (Arc::new(Semaphore::new(CONNECTIONS_MAX)), Lobby::default());
     let mut connections = JoinSet::new();
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         while connections.try_join_next().is_some() {}
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             // An error means that the handle is gone.
             _ = stopped.wait_for(|stop| *stop) => break,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, from) = match accepted {
+            Ok(accepted) => accepted,
             Err(why) => {
                 // Out of descriptors, mostly: it passes when others hang up.
                 tracing::warn!(%why, "a connection could not be taken");
@@ -147,12 +160,17 @@ async fn accept(
             }
         };
         let (tls, router, stopped) = (tls.clone(), router.clone(), stopped.clone());
-        connections.spawn(async move {
-            connection(stream, tls, router, stopped).await;
-            drop(place);
-        });
+        let door = Door { from, guest: lobby.enter(), places: Arc::clone(&places) };
+        connections.spawn(connection(stream, tls, router, stopped, door));
     }
     while connections.join_next().await.is_some() {}
+}
+
+/// What a connection passes when it asks for something.
+struct Door {
+    from: SocketAddr,
+    guest: Guest,
+    places: Arc<Semaphore>,
 }
 
 async fn connection(
@@ -160,16 +178,19 @@ async fn connection(
     tls: Option<Tls>,
     router: Router,
     stopped: watch::Receiver<bool>,
+    mut door: Door,
 ) {
     // Events are small and should not wait for each other.
     let _ = stream.set_nodelay(true);
-    match tls {
-        None => speak(stream, router, stopped).await,
-        Some(Tls(acceptor)) => match timeout(HEAD_MAX, acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => speak(stream, router, stopped).await,
-            Ok(Err(why)) => tracing::debug!(%why, "a handshake failed"),
-            Err(_) => tracing::debug!("a handshake took too long"),
-        },
+    let Some(Tls(acceptor)) = tls else { return speak(stream, router, stopped, door).await };
+    let met = tokio::select! {
+        met = timeout(HEAD_MAX, acceptor.accept(stream)) => met,
+        () = door.guest.shown_out() => return,
+    };
+    match met {
+        Ok(Ok(stream)) => speak(stream, router, stopped, door).await,
+        Ok(Err(why)) => tracing::debug!(%why, "a handshake failed"),
+        Err(_) => tracing::debug!("a handshake took too long"),
     }
 }
 
@@ -177,17 +198,39 @@ async fn speak(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     router: Router,
     mut stopped: watch::Receiver<bool>,
+    Door { from, mut guest, places }: Door,
 ) {
+    let asked = Arc::new(Notify::new());
+    let (asks, service) = (Arc::clone(&asked), TowerToHyperService::new(router));
+    let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        asks.notify_one();
+        request.extensions_mut().insert(Caller(from));
+        service.call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_MAX)
         .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
-    tokio::select! {
+    // The first request of a connection takes it out of the crowd at the door.
+    let has_asked = tokio::select! {
         // Whoever hangs up early knows why.
         _ = connection.as_mut() => return,
-        _ = stopped.wait_for(|stop| *stop) => {}
+        () = guest.shown_out() => return,
+        _ = stopped.wait_for(|stop| *stop) => false,
+        () = asked.notified() => true,
+    };
+    if has_asked {
+        let _place = tokio::select! {
+            place = places.acquire() => place,
+            () = guest.shown_out() => return,
+        };
+        drop(guest);
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            _ = stopped.wait_for(|stop| *stop) => {}
+        }
     }
     connection.as_mut().graceful_shutdown();
     let _ = connection.await;

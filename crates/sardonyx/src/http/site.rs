@@ -18,6 +18,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::{
     access::Tokens,
+    audit::Audit,
     events::{News, STREAMS_MAX},
     guard::Rules,
     rates::{Rates, SAMPLE_EVERY},
@@ -57,6 +58,8 @@ pub struct Terms {
     pub hosts: Vec<String>,
     /// Serve beyond loopback without tokens or TLS: somebody means it.
     pub is_insecure: bool,
+    /// Where is written who changed what.
+    pub audit: Option<Audit>,
 }
 
 impl Terms {
@@ -86,6 +89,7 @@ struct Inner {
     about: About,
     view: View,
     rules: Rules,
+    audit: Option<Audit>,
     is_tls: bool,
     rates: Rates,
     counts: Counts,
@@ -127,6 +131,7 @@ impl Site {
             about,
             view,
             rules,
+            audit: terms.audit,
             is_tls: terms.tls.is_some(),
             rates: Rates::default(),
             counts: Counts::default(),
@@ -146,6 +151,10 @@ impl Site {
 
     pub(crate) fn rules(&self) -> &Rules {
         &self.0.rules
+    }
+
+    pub(crate) fn audit(&self) -> Option<&Audit> {
+        self.0.audit.as_ref()
     }
 
     pub(crate) fn is_tls(&self) -> bool {

@@ -1,6 +1,7 @@
 //! The API as clients meet it: over a socket, on a cluster in this process.
 
 mod access;
+mod audit;
 mod client;
 mod jobs;
 mod limits;

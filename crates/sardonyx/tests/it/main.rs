@@ -5,9 +5,11 @@
 
 mod chrome;
 mod clients;
+mod confined;
 mod dashboard;
 mod dashboard_many;
 mod demo;
+mod flood;
 mod guide;
 mod guide_http;
 mod guide_page;
@@ -23,4 +25,5 @@ mod packaging;
 mod program;
 mod replay;
 mod run;
+mod secrets;
 mod settings;

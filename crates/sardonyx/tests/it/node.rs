@@ -43,6 +43,11 @@ impl Node {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Its number among processes.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The present life's name.
     pub fn life(&self) -> Option<String> {
         let events = self.events();

@@ -1,27 +1,24 @@
 //! About how many records text files have, from their sizes and the beginning of the first: for
 //! progress bars, which can live with a guess.
 
-use std::{
-    fs::{self, File},
-    io::Read as _,
-};
+use std::io::Read as _;
 
-use crate::format::Packing;
+use crate::{Files, format::Packing};
 
 /// How much of a file is looked at.
 const SAMPLE_BYTES: u64 = 64 << 10;
 
 /// The rows of these files. `None` if they are packed, or cannot be looked at.
-pub(super) fn rows(files: &[String], has_header: bool) -> Option<u64> {
+pub(super) fn rows(disk: &Files, files: &[String], has_header: bool) -> Option<u64> {
     if files.iter().any(|file| Packing::of_path(file) != Packing::Plain) {
         return None;
     }
-    let sizes = files.iter().map(|file| fs::metadata(file).map(|it| it.len()).ok());
+    let sizes = files.iter().map(|file| disk.metadata(file).map(|it| it.len()).ok());
     let sizes = sizes.collect::<Option<Vec<_>>>()?;
     let first = files.iter().zip(&sizes).find(|(_, size)| **size > 0);
     let Some((first, _)) = first else { return Some(0) };
     let mut sample = Vec::new();
-    File::open(first).ok()?.take(SAMPLE_BYTES).read_to_end(&mut sample).ok()?;
+    disk.open(first).ok()?.take(SAMPLE_BYTES).read_to_end(&mut sample).ok()?;
     let n_headers = if has_header { files.len() as u64 } else { 0 };
     Some(scaled(&sample, sizes.iter().sum()).saturating_sub(n_headers))
 }
@@ -54,14 +51,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = |name: &str, text: &str| {
             let path = dir.path().join(name);
-            fs::write(&path, text).unwrap();
+            std::fs::write(&path, text).unwrap();
             path.to_string_lossy().into_owned()
         };
         let (one, two) = (file("1.csv", "n\n1\n2\n"), file("2.csv", "n\n3\n4\n"));
-        assert_eq!(rows(&[one.clone(), two], true), Some(4));
-        assert_eq!(rows(std::slice::from_ref(&one), false), Some(3));
-        assert_eq!(rows(&[one, file("3.csv.gz", "")], true), None);
-        assert_eq!(rows(&[file("4.csv", "")], true), Some(0));
-        assert_eq!(rows(&["no such file".into()], true), None);
+        assert_eq!(rows(&Files::any(), &[one.clone(), two], true), Some(4));
+        assert_eq!(rows(&Files::any(), std::slice::from_ref(&one), false), Some(3));
+        assert_eq!(rows(&Files::any(), &[one, file("3.csv.gz", "")], true), None);
+        assert_eq!(rows(&Files::any(), &[file("4.csv", "")], true), Some(0));
+        assert_eq!(rows(&Files::any(), &["no such file".into()], true), None);
     }
 }

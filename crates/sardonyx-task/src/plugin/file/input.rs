@@ -3,8 +3,6 @@
 //! Exactly once: a split is a range of bytes between ends of records, or of row groups, and its
 //! position is the byte, or row, behind the last batch.
 
-use std::{fs, path::Path};
-
 use ::parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use arrow::array::RecordBatch;
 use bytes::Bytes;
@@ -17,7 +15,7 @@ use super::{
     watch,
 };
 use crate::{
-    Format, Input, Terms, Type,
+    Files, Format, Input, Terms, Type,
     format::{
         Packing, Records,
         blocks::Rows,
@@ -51,6 +49,7 @@ const FILES_MAX: usize = 100_000;
 
 /// Files, and how to read them.
 pub(crate) struct FileInput {
+    pub(super) disk: Files,
     paths: Vec<String>,
     said_format: Option<Format>,
     pub(super) said: Said,
@@ -100,6 +99,7 @@ impl FileInput {
             return Err("poll is at least 1ms: write poll = \"1s\"".into());
         }
         Ok(FileInput {
+            disk: terms.files().clone(),
             paths: paths(terms)?,
             said_format,
             said,
@@ -114,11 +114,13 @@ impl FileInput {
     pub(super) fn files(&self) -> Result<Vec<String>, String> {
         let mut files = Vec::new();
         for path in &self.paths {
-            let found = expand(path)?;
+            let found = self.disk.expand(path, &|file| !source::is_hidden(file))?;
             if found.is_empty() && self.poll.is_none() {
-                return Err(format!(
-                    "there is no file {path} (seen from the working directory): check path"
-                ));
+                let from = match self.disk.are_confined() {
+                    true => "the first directory for jobs",
+                    false => "the working directory",
+                };
+                return Err(format!("there is no file {path} (seen from {from}): check path"));
             }
             files.extend(found);
             if files.len() > FILES_MAX {
@@ -160,8 +162,8 @@ impl FileInput {
         }
         let mut found = Found::default();
         for file in files {
-            if let Some(begin) = source::begin(file, style)? {
-                source::look(file, style, &begin, self.poll.is_none(), &mut found)?;
+            if let Some(begin) = source::begin(&self.disk, file, style)? {
+                source::look(&self.disk, file, style, &begin, self.poll.is_none(), &mut found)?;
             }
             if found.is_enough() {
                 break;
@@ -196,7 +198,7 @@ impl FileInput {
         if style.format == Format::Parquet {
             return self.parquet_splits(path);
         }
-        let Some(begin) = source::begin(path, style)? else { return Ok(Vec::new()) };
+        let Some(begin) = source::begin(&self.disk, path, style)? else { return Ok(Vec::new()) };
         if matches!(style.format, Format::Ndjson | Format::Csv) && plan.is_none() {
             // No record anywhere.
             return Ok(Vec::new());
@@ -209,8 +211,8 @@ impl FileInput {
         let ranges = if is_packed {
             vec![(begin.from, None)]
         } else {
-            let to = fs::metadata(path).map_err(unread)?.len();
-            let cut = source::cut(path, style, begin.from, to, self.split_bytes);
+            let to = self.disk.metadata(path).map_err(unread)?.len();
+            let cut = source::cut(&self.disk, path, style, begin.from, to, self.split_bytes);
             cut.map_err(unread)?.into_iter().map(|(from, to)| (from, Some(to))).collect()
         };
         Ok(ranges
@@ -228,7 +230,8 @@ impl FileInput {
     }
 
     fn parquet_splits(&self, path: &str) -> Result<Vec<Split>, String> {
-        let groups = parquet::groups(Path::new(path), &self.said.columns);
+        let file = self.disk.open(path).map_err(|why| why.to_string());
+        let groups = file.and_then(|file| parquet::groups(file, &self.said.columns));
         let groups = groups.map_err(|why| format!("{path}: {why}"))?;
         let mut splits = Vec::new();
         let (mut from, mut bytes) = (0, 0);
@@ -282,7 +285,9 @@ impl Input for FileInput {
         let format = format_of(files.first()?, self.said_format).ok()?;
         let has_header = format == Format::Csv && self.header == Header::First;
         match format {
-            Format::Lines | Format::Ndjson | Format::Csv => extent::rows(&files, has_header),
+            Format::Lines | Format::Ndjson | Format::Csv => {
+                extent::rows(&self.disk, &files, has_header)
+            }
             Format::Parquet => None,
         }
     }
@@ -306,23 +311,28 @@ impl Input for FileInput {
         let mut split: Split = serde_json::from_slice(split)
             .map_err(|why| format!("this is no split of a file: {why}"))?;
         if let Some(number) = split.number {
-            split.path = watch::locate(&split.path, number)?;
+            split.path = watch::locate(&self.disk, &split.path, number)?;
         }
         let position = position.map(|at| number_of(at, &split.path)).transpose()?;
         if split.format == Format::Parquet {
             let columns = self.said.columns.clone();
             let n_read = position.unwrap_or_default();
-            return Ok(Box::new(GroupReader { split, columns, n_read, batches: None, rest: None }));
+            let disk = self.disk.clone();
+            let (batches, rest) = (None, None);
+            return Ok(Box::new(GroupReader { disk, split, columns, n_read, batches, rest }));
         }
         let records = self.records(&split)?;
-        let blocks = source::open_at(&split.path, position.unwrap_or(split.from), split.to);
+        let from = position.unwrap_or(split.from);
+        let blocks = source::open_at(&self.disk, &split.path, from, split.to);
         let blocks = blocks.map_err(|why| format!("{} cannot be read: {why}", split.path))?;
-        Ok(Box::new(TextReader { path: split.path, rows: Rows { blocks, records } }))
+        let (disk, path, rows) = (self.disk.clone(), split.path, Rows { blocks, records });
+        Ok(Box::new(TextReader { disk, path, rows }))
     }
 }
 
 /// Text that is being read.
 struct TextReader {
+    disk: Files,
     path: String,
     rows: Rows,
 }
@@ -330,7 +340,7 @@ struct TextReader {
 impl Reader for TextReader {
     fn read(&mut self, rows_max: usize) -> Result<Read, String> {
         let read = self.rows.read(rows_max, false);
-        match read.map_err(|broken| source::complaint(&self.path, broken))? {
+        match read.map_err(|broken| source::complaint(&self.disk, &self.path, broken))? {
             Some((batch, position)) => Ok(Read::Batch(batch, Bytes::from(position.to_string()))),
             None => Ok(Read::End),
         }
@@ -339,6 +349,7 @@ impl Reader for TextReader {
 
 /// Row groups that are being read.
 struct GroupReader {
+    disk: Files,
     split: Split,
     columns: Vec<String>,
     n_read: u64,
@@ -357,8 +368,8 @@ impl GroupReader {
             None => {
                 let Split { path, from, to, .. } = &self.split;
                 let groups = *from as usize..to.unwrap_or(*from) as usize;
-                let batches =
-                    parquet::read(Path::new(path), &self.columns, groups, self.n_read, rows_max)?;
+                let file = self.disk.open(path).map_err(|why| why.to_string())?;
+                let batches = parquet::read(file, &self.columns, groups, self.n_read, rows_max)?;
                 self.batches.insert(batches)
             }
         };
@@ -395,6 +406,10 @@ fn paths(terms: &Terms) -> Result<Vec<String>, String> {
     };
     if paths.is_empty() || paths.iter().any(String::is_empty) {
         return Err("path is empty: write path = \"logs/*.ndjson\"".into());
+    }
+    let refused = paths.iter().find_map(|path| terms.files().check(path).err());
+    if let Some(refused) = refused {
+        return Err(format!("path: {refused}"));
     }
     Ok(paths)
 }
@@ -447,42 +462,4 @@ fn delimiter(terms: &Terms) -> Result<u8, String> {
         Some([byte]) if byte.is_ascii() && !b"\"\r\n".contains(byte) => Ok(*byte),
         Some(_) => Err("delimiter is one character: write delimiter = \";\" or \"\\t\"".into()),
     }
-}
-
-/// The files that a path stands for, sorted: itself, those in a directory, those that match.
-fn expand(path: &str) -> Result<Vec<String>, String> {
-    let unread = |why: std::io::Error| format!("{path} cannot be read: {why}");
-    if let Ok(known) = fs::metadata(path) {
-        if !known.is_dir() {
-            return Ok(vec![path.into()]);
-        }
-        let mut files = Vec::new();
-        for entry in fs::read_dir(path).map_err(unread)? {
-            let file = entry.map_err(unread)?.path();
-            if file.is_file() && !source::is_hidden(&file) {
-                files.push(text(&file)?);
-            }
-        }
-        files.sort();
-        return Ok(files);
-    }
-    let is_pattern = path.contains(['*', '?', '[']);
-    if !is_pattern {
-        return Ok(Vec::new());
-    }
-    let found = glob::glob(path).map_err(|why| format!("path {path:?} is no pattern: {why}"))?;
-    let mut files = Vec::new();
-    for file in found {
-        let file = file.map_err(|why| format!("{path} cannot be read: {why}"))?;
-        if file.is_file() && !source::is_hidden(&file) {
-            files.push(text(&file)?);
-        }
-    }
-    files.sort();
-    Ok(files)
-}
-
-fn text(path: &Path) -> Result<String, String> {
-    let text = path.to_str().map(str::to_owned);
-    text.ok_or_else(|| format!("the name of {} is not UTF-8: rename it", path.display()))
 }

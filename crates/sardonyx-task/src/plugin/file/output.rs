@@ -5,7 +5,9 @@
 //! begin instead.
 
 use std::{
-    fs::{self, File},
+    fs::{File, Metadata},
+    hash::{BuildHasher as _, Hasher as _, RandomState},
+    io,
     os::unix::fs::FileExt,
     path::Path,
     sync::Arc,
@@ -22,7 +24,7 @@ use super::{
     said_format,
 };
 use crate::{
-    Format, Output, Terms,
+    Files, Format, Output, Terms,
     format::{Packing, encode, parquet::Stream},
     output::Writer,
 };
@@ -58,13 +60,14 @@ impl FileOutput {
         if path.is_empty() || path.ends_with('/') {
             return Err("path names a file: write path = \"counts.csv\"".into());
         }
+        terms.files().check(path).map_err(|refused| format!("path: {refused}"))?;
         let format = format_of(path, said_format(terms)?)?;
         let (bytes, every) = (size(terms, "roll")?, terms.duration("roll-every")?);
         if bytes == Some(0) || every == Some(Duration::ZERO) {
             return Err("roll and roll-every are more than nothing: write roll = \"64MB\"".into());
         }
         let roll = (bytes.is_some() || every.is_some()).then_some(Roll { bytes, every });
-        let parts = Parts::new(path, format, &terms.job, &terms.task);
+        let parts = Parts::new(terms, path, format);
         let may_replace = terms.truth("overwrite")?.unwrap_or(true);
         Ok(FileOutput { shared: Arc::new(Shared { parts, roll, clock }), may_replace })
     }
@@ -76,19 +79,29 @@ impl FileOutput {
 
 impl Output for FileOutput {
     fn check(&self) -> Result<(), String> {
-        let path = &self.shared.parts.path;
+        let (disk, path) = (&self.shared.parts.disk, &self.shared.parts.path);
         let shown = path.display();
-        if path.is_dir() {
+        let found = match disk.metadata(path) {
+            Ok(found) => Some(found),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => None,
+            // One that may be replaced need not be readable, but it must not lead elsewhere.
+            Err(why) if disk.are_confined() => return Err(format!("{shown}: {why}")),
+            Err(_) => None,
+        };
+        if found.as_ref().is_some_and(Metadata::is_dir) {
             return Err(format!("{shown} is a directory: write the path of a file in it"));
         }
-        if path.exists() && !self.may_replace && self.shared.roll.is_none() {
+        if disk.are_confined() && found.as_ref().is_some_and(|found| !found.is_file()) {
+            disk.open(path).map_err(|why| why.to_string())?;
+        }
+        if found.is_some() && !self.may_replace && self.shared.roll.is_none() {
             return Err(format!(
                 "{shown} is there already, and overwrite is false: move it away, or leave overwrite out"
             ));
         }
         let directory = parent(path);
         let place = directory.display();
-        match fs::metadata(directory) {
+        match disk.metadata(directory) {
             Err(why) => {
                 return Err(format!("there is no directory {place} ({why}): make it first"));
             }
@@ -97,7 +110,7 @@ impl Output for FileOutput {
             }
             Ok(_) => {}
         }
-        can_write(directory).map_err(|why| {
+        can_write(disk, directory).map_err(|why| {
             format!("{shown} cannot be written, because nothing can in {place}: {why}")
         })
     }
@@ -131,11 +144,12 @@ impl Output for FileOutput {
 
 /// Whether a file can be made here: only trying tells, with all that file systems have by way of
 /// permission. What was made is gone again.
-fn can_write(directory: &Path) -> std::io::Result<()> {
-    let probe = directory.join(format!(".sardonyx-check-{}", std::process::id()));
-    let made = File::create(&probe);
-    let _ = fs::remove_file(&probe);
-    made.map(|_| ())
+fn can_write(disk: &Files, directory: &Path) -> io::Result<()> {
+    let nonce = RandomState::new().build_hasher().finish();
+    let probe = directory.join(format!(".sardonyx-check-{nonce:016x}"));
+    disk.create_new(&probe)?;
+    let _ = disk.remove_file(&probe);
+    Ok(())
 }
 
 /// The part of one session.
@@ -335,7 +349,7 @@ mod tests {
             writer.prepare(true).unwrap();
             writer.committed().unwrap();
             let finished = directory.path().join("n-p-000001.ndjson");
-            fs::read_to_string(finished).map(|text| text.lines().count()).ok()
+            std::fs::read_to_string(finished).map(|text| text.lines().count()).ok()
         };
         assert_eq!(commit(true), None);
         now.fetch_add(59, Ordering::Relaxed);

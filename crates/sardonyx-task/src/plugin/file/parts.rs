@@ -7,7 +7,7 @@
 
 use std::{
     fmt::Write as _,
-    fs::{self, File, OpenOptions},
+    fs::File,
     hash::{BuildHasher, Hasher, RandomState},
     io::{self, Read, Write},
     path::{Path, PathBuf},
@@ -16,7 +16,7 @@ use std::{
 use bytes::Bytes;
 
 use crate::{
-    Format,
+    Files, Format, Terms,
     format::{Packing, parquet},
 };
 
@@ -45,6 +45,7 @@ impl Mark {
 /// Where things lie, and of which form they are.
 #[derive(Clone, Debug)]
 pub(super) struct Parts {
+    pub(super) disk: Files,
     pub(super) path: PathBuf,
     pub(super) format: Format,
     pub(super) packing: Packing,
@@ -58,11 +59,16 @@ pub(super) struct Parts {
 type Piece = (PathBuf, u64);
 
 impl Parts {
-    pub(super) fn new(path: &str, format: Format, job: &str, task: &str) -> Parts {
+    pub(super) fn new(terms: &Terms, path: &str, format: Format) -> Parts {
         let root = PathBuf::from(format!("{path}.parts"));
-        let directory = root.join(format!("{}.{}", file_name(job), file_name(task)));
+        let directory = root.join(format!("{}.{}", file_name(&terms.job), file_name(&terms.task)));
         let packing = Packing::of_path(path);
-        Parts { path: path.into(), format, packing, root, directory }
+        let disk = terms.files().clone();
+        Parts { disk, path: path.into(), format, packing, root, directory }
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        self.disk.metadata(path).is_ok()
     }
 
     /// The file of a part.
@@ -86,11 +92,11 @@ impl Parts {
     pub(super) fn make_directory(&self) -> io::Result<()> {
         let mut tries_left = 10;
         loop {
-            match fs::create_dir(&self.root) {
+            match self.disk.create_directory(&self.root) {
                 Err(why) if why.kind() != io::ErrorKind::AlreadyExists => return Err(why),
                 Ok(()) | Err(_) => {}
             }
-            match fs::create_dir(&self.directory) {
+            match self.disk.create_directory(&self.directory) {
                 Err(why) if why.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
                 Err(why) if why.kind() == io::ErrorKind::NotFound && tries_left > 0 => {
                     tries_left -= 1;
@@ -102,17 +108,17 @@ impl Parts {
 
     /// Makes the names of new files survive a power cut.
     pub(super) fn sync_names(&self) -> io::Result<()> {
-        sync_directory(&self.directory)?;
-        sync_directory(&self.root)?;
-        sync_directory(parent(&self.path))
+        self.disk.sync_directory(&self.directory)?;
+        self.disk.sync_directory(&self.root)?;
+        self.disk.sync_directory(parent(&self.path))
     }
 
     /// The whole file out of what all parts committed. May happen again at any point of itself.
     pub(super) fn finish(&self, marks: &[(String, Mark)]) -> Result<(), String> {
         let finished = self.directory.with_extension("finished");
-        if !self.directory.exists() && !marks.is_empty() {
+        if !self.exists(&self.directory) && !marks.is_empty() {
             self.clean(&finished);
-            return if self.path.exists() {
+            return if self.exists(&self.path) {
                 Ok(())
             } else {
                 let (parts, path) = (self.directory.display(), self.path.display());
@@ -121,12 +127,12 @@ impl Parts {
         }
         if let Err(why) = self.finish_now(marks) {
             // Somebody else may have finished at the same time, and taken the parts away.
-            let is_done = !self.directory.exists() && self.path.exists();
+            let is_done = !self.exists(&self.directory) && self.exists(&self.path);
             return if is_done { Ok(()) } else { Err(why) };
         }
         // First out of the way at once, then away bit by bit: half a directory would look like lost
         // parts.
-        let _ = fs::rename(&self.directory, &finished);
+        let _ = self.disk.rename(&self.directory, &finished);
         self.clean(&finished);
         Ok(())
     }
@@ -162,7 +168,7 @@ impl Parts {
         header: &str,
     ) -> Result<(), String> {
         let from = self.part(part, number);
-        let length = match fs::metadata(&from) {
+        let length = match self.disk.metadata(&from) {
             Ok(meta) => meta.len(),
             // It was shown before.
             Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -171,10 +177,10 @@ impl Parts {
         let count = bytes.unwrap_or(length);
         let to = self.rolled(part, number);
         // No other session has this name, so a file that has it is this one.
-        if count > 0 && !to.exists() {
+        if count > 0 && !self.exists(&to) {
             self.make(header, &[(from.clone(), count)], &to)?;
         }
-        fs::remove_file(&from).map_err(|why| format!("{}: {why}", from.display()))
+        self.disk.remove_file(&from).map_err(|why| format!("{}: {why}", from.display()))
     }
 
     /// Puts pieces together in a file of another name, and gives it its own when it is whole.
@@ -184,11 +190,11 @@ impl Parts {
         let nonce = RandomState::new().build_hasher().finish();
         let whole = self.directory.join(format!("whole-{nonce:016x}"));
         let made = self.put_together(header, pieces, &whole).and_then(|()| {
-            fs::rename(&whole, to).map_err(|why| why.to_string())?;
-            sync_directory(parent(to)).map_err(|why| why.to_string())
+            self.disk.rename(&whole, to).map_err(|why| why.to_string())?;
+            self.disk.sync_directory(parent(to)).map_err(|why| why.to_string())
         });
         if made.is_err() {
-            let _ = fs::remove_file(&whole);
+            let _ = self.disk.remove_file(&whole);
         }
         made.map_err(failed)
     }
@@ -196,7 +202,9 @@ impl Parts {
     fn put_together(&self, header: &str, pieces: &[Piece], to: &Path) -> Result<(), String> {
         let text = |why: io::Error| why.to_string();
         let open = |(path, bytes): &Piece| -> io::Result<io::Take<File>> {
-            let file = File::open(path)
+            let file = self
+                .disk
+                .open(path)
                 .map_err(|why| io::Error::new(why.kind(), format!("{}: {why}", path.display())))?;
             if file.metadata()?.len() < *bytes {
                 let why = format!("{} is shorter than what was committed", path.display());
@@ -204,7 +212,7 @@ impl Parts {
             }
             Ok(file.take(*bytes))
         };
-        let mut file = File::create(to).map_err(text)?;
+        let mut file = self.disk.create_new(to).map_err(text)?;
         if self.format == Format::Parquet {
             let buffered = io::BufWriter::new(file.try_clone().map_err(text)?);
             parquet::write(buffered, pieces.iter().map(open))?;
@@ -226,22 +234,22 @@ impl Parts {
 
     /// What is left of a finished task.
     fn clean(&self, finished: &Path) {
-        let _ = fs::remove_dir_all(finished);
+        let _ = self.disk.remove_with_files(finished);
         // Only if no other job writes here.
-        let _ = fs::remove_dir(&self.root);
+        let _ = self.disk.remove_directory(&self.root);
     }
 
     /// What is left of parts of which everything was shown.
     pub(super) fn clean_if_empty(&self) {
-        let _ = fs::remove_dir(&self.directory);
-        let _ = fs::remove_dir(&self.root);
+        let _ = self.disk.remove_directory(&self.directory);
+        let _ = self.disk.remove_directory(&self.root);
     }
 
     /// Opens a part's file, which nobody else has.
     pub(super) fn create(&self, part: &str, number: u64) -> Result<File, String> {
         let path = self.part(part, number);
         let made = self.make_directory();
-        let file = made.and_then(|()| OpenOptions::new().write(true).create_new(true).open(&path));
+        let file = made.and_then(|()| self.disk.create_new(&path));
         file.map_err(|why| format!("{} cannot be written: {why}", path.display()))
     }
 }
@@ -252,10 +260,6 @@ pub(super) fn parent(path: &Path) -> &Path {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         Some(_) | None => Path::new("."),
     }
-}
-
-fn sync_directory(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
 }
 
 /// A name that is one for the file system as well, and no other name's.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    Format,
+    Files, Format,
     format::{
         Packing,
         blocks::{BLOCK_BYTES, Blocks, Broken, line_of},
@@ -47,13 +47,13 @@ pub(crate) struct Begin {
 }
 
 /// Opens a text file; positions are those of what is unpacked.
-pub(crate) fn open(path: &str) -> io::Result<Box<dyn Read + Send>> {
-    Packing::of_path(path).unpack(File::open(path)?)
+pub(crate) fn open(disk: &Files, path: &str) -> io::Result<Box<dyn Read + Send>> {
+    Packing::of_path(path).unpack(disk.open(path)?)
 }
 
 /// Opens a text file from `from` on, up to `to`.
-pub(crate) fn open_at(path: &str, from: u64, to: Option<u64>) -> io::Result<Blocks> {
-    let mut file = File::open(path)?;
+pub(crate) fn open_at(disk: &Files, path: &str, from: u64, to: Option<u64>) -> io::Result<Blocks> {
+    let mut file = disk.open(path)?;
     match Packing::of_path(path) {
         Packing::Plain => {
             file.seek(SeekFrom::Start(from))?;
@@ -69,9 +69,9 @@ pub(crate) fn open_at(path: &str, from: u64, to: Option<u64>) -> io::Result<Bloc
 }
 
 /// Finds where the rows begin; `None` if the header is not there yet, or nothing at all.
-pub(crate) fn begin(path: &str, style: &Style) -> Result<Option<Begin>, String> {
+pub(crate) fn begin(disk: &Files, path: &str, style: &Style) -> Result<Option<Begin>, String> {
     let unread = |why: io::Error| format!("{path} cannot be read: {why}");
-    let mut blocks = open_at(path, 0, None).map_err(unread)?;
+    let mut blocks = open_at(disk, path, 0, None).map_err(unread)?;
     while blocks.bytes().len() < BYTE_ORDER_MARK.len() && !blocks.is_last() {
         blocks.fill().map_err(unread)?;
     }
@@ -114,6 +114,7 @@ pub(crate) fn begin(path: &str, style: &Style) -> Result<Option<Begin>, String> 
 
 /// Looks at the first records. Those without their line end count only if `is_whole`.
 pub(crate) fn look(
+    disk: &Files,
     path: &str,
     style: &Style,
     begin: &Begin,
@@ -121,7 +122,7 @@ pub(crate) fn look(
     found: &mut Found,
 ) -> Result<(), String> {
     let unread = |why: io::Error| format!("{path} cannot be read: {why}");
-    let mut blocks = open_at(path, begin.from, None).map_err(unread)?;
+    let mut blocks = open_at(disk, path, begin.from, None).map_err(unread)?;
     let mut enough = INFER_BYTES_MAX;
     loop {
         while blocks.bytes().len() < enough && !blocks.is_last() {
@@ -134,7 +135,7 @@ pub(crate) fn look(
             Format::Csv => found.csv(bytes, is_last, &begin.header, style.delimiter),
             Format::Lines | Format::Parquet => Ok(()),
         };
-        seen.map_err(|fault| at_line(path, begin.from + fault.at as u64, &fault.why))?;
+        seen.map_err(|fault| at_line(disk, path, begin.from + fault.at as u64, &fault.why))?;
         if !found.is_empty() || blocks.is_last() {
             return Ok(());
         }
@@ -146,6 +147,7 @@ pub(crate) fn look(
 /// Cuts the rows of a plain text file from `from` to `to` into pieces of about `bytes_max`, at the
 /// ends of records.
 pub(crate) fn cut(
+    disk: &Files,
     path: &str,
     style: &Style,
     from: u64,
@@ -155,7 +157,7 @@ pub(crate) fn cut(
     let bytes_max = bytes_max.max(1);
     let mut ends = Vec::new();
     if to.saturating_sub(from) > bytes_max {
-        let mut file = File::open(path)?;
+        let mut file = disk.open(path)?;
         if style.format == Format::Csv {
             file.seek(SeekFrom::Start(from))?;
             let cuts = csv::cuts(file.take(to - from), style.delimiter, bytes_max)?;
@@ -200,8 +202,14 @@ fn line_end_behind(file: &mut File, wanted: u64, to: u64) -> io::Result<Option<u
 
 /// The place behind the last whole record of a plain file between `from`, where one begins, and
 /// `to`: what comes behind it is still being written.
-pub(crate) fn whole_until(path: &str, style: &Style, from: u64, to: u64) -> io::Result<u64> {
-    let mut file = File::open(path)?;
+pub(crate) fn whole_until(
+    disk: &Files,
+    path: &str,
+    style: &Style,
+    from: u64,
+    to: u64,
+) -> io::Result<u64> {
+    let mut file = disk.open(path)?;
     if style.format == Format::Csv {
         file.seek(SeekFrom::Start(from))?;
         let cuts = csv::cuts(file.take(to - from), style.delimiter, 1)?;
@@ -223,20 +231,21 @@ pub(crate) fn whole_until(path: &str, style: &Style, from: u64, to: u64) -> io::
 }
 
 /// `PATH line N: why`.
-fn at_line(path: &str, position: u64, why: &str) -> String {
-    match open(path).and_then(|source| line_of(source, position)) {
+fn at_line(disk: &Files, path: &str, position: u64, why: &str) -> String {
+    match open(disk, path).and_then(|source| line_of(source, position)) {
         Ok((line, _)) => format!("{path} line {line}: {why}"),
         Err(_) => format!("{path} at byte {position}: {why}"),
     }
 }
 
 /// What to say when rows cannot be read.
-pub(crate) fn complaint(path: &str, broken: Broken) -> String {
+pub(crate) fn complaint(disk: &Files, path: &str, broken: Broken) -> String {
     match broken {
-        Broken::Record(position, why) => at_line(path, position, &why),
+        Broken::Record(position, why) => at_line(disk, path, position, &why),
         Broken::NotUtf8(from) => {
-            let place = not_utf8_behind(path, from).ok().flatten().unwrap_or(from);
-            at_line(path, place, "a text that is not UTF-8: convert the file, such as with iconv")
+            let place = not_utf8_behind(disk, path, from).ok().flatten().unwrap_or(from);
+            let why = "a text that is not UTF-8: convert the file, such as with iconv";
+            at_line(disk, path, place, why)
         }
         Broken::Source(position, why) => {
             format!("{path} cannot be read behind byte {position}: {why}")
@@ -246,8 +255,8 @@ pub(crate) fn complaint(path: &str, broken: Broken) -> String {
 }
 
 /// The first line from `from` on that is not UTF-8.
-fn not_utf8_behind(path: &str, from: u64) -> io::Result<Option<u64>> {
-    let mut blocks = open_at(path, from, None)?;
+fn not_utf8_behind(disk: &Files, path: &str, from: u64) -> io::Result<Option<u64>> {
+    let mut blocks = open_at(disk, path, from, None)?;
     loop {
         while let Some(end) = crate::format::line_end(blocks.bytes(), blocks.is_last()) {
             if std::str::from_utf8(&blocks.bytes()[..end]).is_err() {

@@ -5,10 +5,9 @@
 //! What has no line end yet is still being written, and waits.
 
 use std::{
-    fs,
     io::{self, Read},
     os::unix::fs::MetadataExt,
-    path::Path,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -19,7 +18,7 @@ use super::{
     source::{self, Style},
 };
 use crate::{
-    Format,
+    Files, Format,
     format::{Packing, infer::Plan, parquet},
     input::Splits,
 };
@@ -113,11 +112,11 @@ fn look(
     old: &[Known],
     splits: &mut Vec<Split>,
 ) -> Result<Option<Known>, Trouble> {
-    let meta = fs::metadata(path)?;
+    let meta = input.disk.metadata(path)?;
     let (number, length) = (meta.ino(), meta.len());
     let known = old.iter().find(|known| known.number == number);
     let known = match known {
-        Some(known) if known.is_same(path, length)? => Some(known),
+        Some(known) if known.is_same(&input.disk, path, length)? => Some(known),
         Some(_) | None => None,
     };
     if known.is_some_and(|known| known.is_finished || known.done == length) {
@@ -128,18 +127,20 @@ fn look(
     if is_whole_at_once {
         return whole(input, path, style, plan, number, splits);
     }
-    let Some(begin) = source::begin(path, style).map_err(Trouble::Rows)? else { return Ok(None) };
+    let Some(begin) = source::begin(&input.disk, path, style).map_err(Trouble::Rows)? else {
+        return Ok(None);
+    };
     if plan.is_none() && matches!(style.format, Format::Ndjson | Format::Csv) {
         return Ok(None);
     }
     let from = known.map_or(begin.from, |known| known.done);
-    let to = source::whole_until(path, style, from, length)?;
-    for (from, to) in source::cut(path, style, from, to, input.split_bytes)? {
+    let to = source::whole_until(&input.disk, path, style, from, length)?;
+    for (from, to) in source::cut(&input.disk, path, style, from, to, input.split_bytes)? {
         let (path, plan, header) = (path.to_owned(), plan.cloned(), begin.header.clone());
         let (format, to, number) = (style.format, Some(to), Some(number));
         splits.push(Split { path, format, from, to, plan, header, number });
     }
-    Known::new(path, number, to, false).map(Some).map_err(Trouble::Disk)
+    Known::new(&input.disk, path, number, to, false).map(Some).map_err(Trouble::Disk)
 }
 
 /// A packed file, or Parquet: it is there, or it is not.
@@ -151,7 +152,7 @@ fn whole(
     number: u64,
     splits: &mut Vec<Split>,
 ) -> Result<Option<Known>, Trouble> {
-    if style.format == Format::Parquet && !parquet::is_whole(Path::new(path)) {
+    if style.format == Format::Parquet && !input.disk.open(path).is_ok_and(parquet::is_whole) {
         tracing::warn!(path, "not a whole Parquet file yet; looking again later");
         return Ok(None);
     }
@@ -159,39 +160,47 @@ fn whole(
         return Ok(None);
     }
     splits.extend(input.splits_of(path, style, plan).map_err(Trouble::Rows)?);
-    let length = fs::metadata(path)?.len();
-    Known::new(path, number, length, true).map(Some).map_err(Trouble::Disk)
+    let length = input.disk.metadata(path)?.len();
+    Known::new(&input.disk, path, number, length, true).map(Some).map_err(Trouble::Disk)
 }
 
 /// Where the file of this number is now: under its name, or under another in the same directory, as
 /// when logs are rotated.
-pub(super) fn locate(path: &str, number: u64) -> Result<String, String> {
-    if fs::metadata(path).is_ok_and(|meta| meta.ino() == number) {
+pub(super) fn locate(disk: &Files, path: &str, number: u64) -> Result<String, String> {
+    if disk.metadata(path).is_ok_and(|meta| meta.ino() == number) {
         return Ok(path.into());
     }
     let directory = Path::new(path).parent().filter(|parent| !parent.as_os_str().is_empty());
-    let entries = fs::read_dir(directory.unwrap_or(Path::new("."))).into_iter().flatten();
-    let mut renamed = entries.flatten().map(|entry| entry.path());
-    let found = renamed.find(|path| fs::metadata(path).is_ok_and(|meta| meta.ino() == number));
+    let names = disk.list(directory.unwrap_or(Path::new("."))).unwrap_or_default();
+    let beside = |name| directory.map_or_else(|| Path::new(&name).into(), |it| it.join(&name));
+    let mut renamed = names.into_iter().map(beside);
+    let found =
+        renamed.find(|path: &PathBuf| disk.metadata(path).is_ok_and(|meta| meta.ino() == number));
     found.and_then(|path| path.to_str().map(str::to_owned)).ok_or_else(|| {
         format!("{path} was taken away or replaced before it was read: rename it in its directory instead")
     })
 }
 
 impl Known {
-    fn new(path: &str, number: u64, done: u64, is_finished: bool) -> io::Result<Known> {
+    fn new(
+        disk: &Files,
+        path: &str,
+        number: u64,
+        done: u64,
+        is_finished: bool,
+    ) -> io::Result<Known> {
         let head_bytes = done.min(HEAD_BYTES);
-        Ok(Known { number, done, is_finished, head_bytes, head: head(path, head_bytes)? })
+        Ok(Known { number, done, is_finished, head_bytes, head: head(disk, path, head_bytes)? })
     }
 
     /// Whether `path` is the file that was seen, and has not been begun anew.
-    fn is_same(&self, path: &str, length: u64) -> io::Result<bool> {
-        Ok(length >= self.done && head(path, self.head_bytes)? == self.head)
+    fn is_same(&self, disk: &Files, path: &str, length: u64) -> io::Result<bool> {
+        Ok(length >= self.done && head(disk, path, self.head_bytes)? == self.head)
     }
 }
 
-fn head(path: &str, n_bytes: u64) -> io::Result<u64> {
+fn head(disk: &Files, path: &str, n_bytes: u64) -> io::Result<u64> {
     let mut bytes = Vec::new();
-    fs::File::open(path)?.take(n_bytes).read_to_end(&mut bytes)?;
+    disk.open(path)?.take(n_bytes).read_to_end(&mut bytes)?;
     Ok(xxhash_rust::xxh3::xxh3_64(&bytes))
 }

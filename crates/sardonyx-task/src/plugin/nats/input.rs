@@ -23,7 +23,8 @@ use crate::{
 };
 
 /// What it reads of a task.
-pub(crate) const KEYS: &[&str] = &["url", "subject", "follow", "format", "columns", "schema"];
+pub(crate) const KEYS: &[&str] =
+    &["url", "user", "password", "token", "subject", "follow", "format", "columns", "schema"];
 
 /// Into how many splits what is there is cut.
 const SPLITS: u64 = 8;

@@ -27,7 +27,8 @@ use crate::{
 };
 
 /// What it reads of a task.
-pub(crate) const KEYS: &[&str] = &["url", "subject", "format", "create"];
+pub(crate) const KEYS: &[&str] =
+    &["url", "user", "password", "token", "subject", "format", "create"];
 
 /// Who sends later than this behind its commit looks first whether somebody else has.
 const PROMPT: Duration = Duration::from_secs(5);

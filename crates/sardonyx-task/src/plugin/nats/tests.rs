@@ -26,7 +26,7 @@ fn terms(keys: &Value) -> Terms {
 }
 
 async fn context(url: &str) -> Context {
-    let (client, _) = sardonyx_queue::nats_client(url).await.unwrap();
+    let (client, _) = sardonyx_queue::nats_client(url, Default::default()).await.unwrap();
     async_nats::jetstream::new(client)
 }
 
@@ -51,7 +51,7 @@ fn fill(url: &str, name: &str, messages: &[(&str, String)]) {
 fn payloads(url: &str) -> Vec<String> {
     let url = url.to_owned();
     wait(async move {
-        let place = super::Place { url, subject: None };
+        let place = super::Place { url, subject: None, login: Default::default() };
         let Ok(link) = place.link(None).await else { return Ok(Vec::new()) };
         let consumer = link.from(1, None).await?;
         let n = consumer.cached_info().num_pending as usize;

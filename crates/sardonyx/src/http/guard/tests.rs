@@ -107,7 +107,7 @@ fn without_a_token_nobody_may_do_anything_where_there_are_tokens() {
         assert_eq!(with(READ, wrong), "unknown-token", "{wrong}");
     }
     assert_eq!(code(&rules, READ, &[HOST]), "unknown-token");
-    let session = rules.sessions.open(Role::Read, Instant::now()).unwrap();
+    let session = rules.sessions.open(Role::Read, "t", Instant::now()).unwrap();
     let cookie = format!("a=b; {COOKIE}={}", session.reveal());
     assert_eq!(code(&rules, READ, &[HOST, ("cookie", &cookie)]), "read");
     let stale = format!("{COOKIE}=nothing");
