@@ -10,7 +10,8 @@ use std::{
 
 use sardonyx_core::{JobId, Position, Replica, replica::job::JobOutcome, wire};
 use sardonyx_store::{Store, suite::servers::Network};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -450,6 +451,14 @@ async fn judge_ring(world: &World, played: &log::Played, last: Option<Position>)
     Finding::new("LR-1, LR-10, LR-12: one ring of the living, one cluster", seen, broken)
 }
 
+/// A node's answer.
+#[derive(Deserialize)]
+struct Shown<'a> {
+    position: Option<u64>,
+    #[serde(borrow)]
+    replica: &'a RawValue,
+}
+
 /// What a node says the cluster was at a position.
 async fn replica_at(at: &str, position: Position) -> Result<Replica, String> {
     let text = async {
@@ -464,12 +473,12 @@ async fn replica_at(at: &str, position: Position) -> Result<Replica, String> {
     };
     let text = text.await.map_err(|why| why.to_string())?;
     let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    let value: Value = serde_json::from_str(body).map_err(|why| format!("{why}: {text}"))?;
-    match value["position"].as_u64() {
-        Some(has) if has == position.0 => {}
-        has => return Err(format!("it is at {has:?}, not at {position}")),
+    // As it was sent: outcomes are in an order that a map would lose.
+    let shown: Shown<'_> = serde_json::from_str(body).map_err(|why| format!("{why}: {text}"))?;
+    if shown.position != Some(position.0) {
+        return Err(format!("it is at {:?}, not at {position}", shown.position));
     }
-    wire::replica_from_json(&value["replica"].to_string()).map_err(|why| why.to_string())
+    wire::replica_from_json(shown.replica.get()).map_err(|why| why.to_string())
 }
 
 fn judge_tokens(seen: &Seen, traced: &[Value]) -> Finding {
