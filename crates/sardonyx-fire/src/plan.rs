@@ -91,9 +91,8 @@ mod tests {
     fn every_plan_kills_often_enough() {
         for seed in 0..200 {
             let plan = Plan::draw(seed, 15 * MINUTE, true);
-            let kills = plan.steps.iter().map(|step| match &step.fault {
-                Fault::Kill { nodes, .. } => nodes.len(),
-                _ => 0,
+            let kills = plan.steps.iter().map(|step| {
+                if let Fault::Kill { nodes, .. } = &step.fault { nodes.len() } else { 0 }
             });
             let per_minute = kills.sum::<usize>() as f64 / 15.0;
             assert!(per_minute >= 12.0, "seed {seed}: {per_minute} kills a minute");

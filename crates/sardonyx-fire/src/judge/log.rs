@@ -110,10 +110,10 @@ impl Played {
         }
         self.position = Some(at);
         self.n_entries += 1;
-        let was_member = |peer| self.replica.is_member(peer);
-        let leaves = match &entry.command {
-            Command::LeaveCluster(args) if was_member(&args.peer) => Some(args.peer.clone()),
-            _ => None,
+        let leaves = if let Command::LeaveCluster(args) = &entry.command {
+            Some(args.peer.clone()).filter(|peer| self.replica.is_member(peer))
+        } else {
+            None
         };
         let outcome = self.replica.play(entry);
         if let Err(broken) = laws::check(&self.replica) {

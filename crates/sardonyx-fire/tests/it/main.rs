@@ -35,10 +35,34 @@ fn a_short_run_on_one_machine_breaks_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
     let (program, dir) = (program().display().to_string(), dir.path().display().to_string());
     let (code, out, err) = fire(&[
-        "--no-sandbox", "--store", "embedded", "--queues", "embedded", "--minutes", "0.33",
-        "--seed", "1", "--rows", "3000", "--jobs", "2", "--rate", "100", "--rows-least", "200",
-        "--ids-least", "10000", "--kills-least", "6", "--calm", "120", "--json", "--program",
-        &program, "--dir", &dir,
+        "--no-sandbox",
+        "--store",
+        "embedded",
+        "--queues",
+        "embedded",
+        "--minutes",
+        "0.33",
+        "--seed",
+        "1",
+        "--rows",
+        "3000",
+        "--jobs",
+        "2",
+        "--rate",
+        "100",
+        "--rows-least",
+        "200",
+        "--ids-least",
+        "10000",
+        "--kills-least",
+        "6",
+        "--calm",
+        "120",
+        "--json",
+        "--program",
+        &program,
+        "--dir",
+        &dir,
     ]);
     let verdict: Value = serde_json::from_str(out.trim()).unwrap_or_default();
     let wrong: Vec<_> = verdict["findings"]
