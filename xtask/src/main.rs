@@ -1,10 +1,12 @@
 //! The project's own tool: what continuous integration runs, a person runs too, by the same name.
 //!
-//! `run`, `ids` and `pictures` call cargo, `tidy` looks after what no compiler checks, `docs` writes `docs/commands.md`.
+//! `run`, `ids`, `fire` and `pictures` call cargo, `tidy` looks after what no compiler checks, `docs` writes
+//! `docs/commands.md`.
 
 mod bench_peers;
 mod bench_report;
 mod docs;
+mod fire;
 mod ids;
 mod pictures;
 mod run;
@@ -134,6 +136,17 @@ enum Task {
         #[arg(long, value_name = "S", default_value_t = 300, value_parser = at_least_one())]
         seconds: u64,
     },
+    /// Runs five nodes on real servers while everything goes wrong, and judges what came of it.
+    ///
+    /// Builds the program and the driver for release and runs the driver; what follows is for it, and
+    /// `cargo xtask fire --help` shows what there is: --minutes, --seed, --store, --queues, --json.
+    /// Exit codes: 0 nothing is broken, 1 something is, 3 too little happened to say anything.
+    #[command(disable_help_flag = true)]
+    Fire {
+        /// For the driver.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Throws noise and spoiled messages at every decoder of the mesh.
     ///
     /// A failure prints its seed; the same seed gives the same bytes.
@@ -208,6 +221,10 @@ fn main() -> ExitCode {
             ("MODEL_EVERY_ORDER", u64::from(every_order)),
         ]),
         Task::Ids { seeds, states, seconds } => ids::run(&ids::Amounts { seeds, states, seconds }),
+        Task::Fire { args } => match fire::run(&args) {
+            Ok(code) => return code,
+            Err(why) => Err(why),
+        },
         Task::BenchPeers { runs } => bench_peers::run(runs),
         Task::BenchReport { runs } => bench_report::run(runs),
         Task::Pictures => Tree::read().and_then(|tree| pictures::take(&tree)),

@@ -149,6 +149,16 @@ impl<K: Kind> Ensemble<K> {
         self.nodes[node].kill();
     }
 
+    /// SIGSTOP.
+    pub fn pause(&self, node: usize) {
+        self.nodes[node].signal("STOP");
+    }
+
+    /// SIGCONT.
+    pub fn resume(&self, node: usize) {
+        self.nodes[node].signal("CONT");
+    }
+
     /// Starts a killed server again, and waits until all answer.
     pub async fn restart(&self, node: usize) {
         self.nodes[node].replace(self.spawn(node));

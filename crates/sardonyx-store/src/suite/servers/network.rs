@@ -82,7 +82,7 @@ impl Network {
     }
 
     /// A command that runs beside server `node`.
-    pub(crate) fn command(&self, node: usize, program: &str) -> Command {
+    pub fn command(&self, node: usize, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.space(node), program]);
         command
@@ -109,13 +109,7 @@ impl Network {
     pub fn cut(&self, node: usize, cut: Cut) {
         match cut {
             Cut::All => ip(&format!("-n {} link set n{node} down", self.hub())),
-            // Sent to an address on the wire that nobody has.
-            Cut::Servers => self.between(node, |space, address| {
-                ip(&format!(
-                    "-n {space} neigh replace {address} lladdr 02:00:00:00:00:99 dev eth0 \
-                     nud permanent"
-                ));
-            }),
+            Cut::Servers => self.between(node, |from, to| self.block(from, to)),
         }
     }
 
@@ -123,17 +117,29 @@ impl Network {
     pub fn mend(&self, node: usize, cut: Cut) {
         match cut {
             Cut::All => ip(&format!("-n {} link set n{node} up", self.hub())),
-            Cut::Servers => self.between(node, |space, address| {
-                ip(&format!("-n {space} neigh del {address} dev eth0"));
-            }),
+            Cut::Servers => self.between(node, |from, to| self.unblock(from, to)),
         }
     }
 
+    /// What `from` sends does not arrive at `to`: it goes to an address on the wire that nobody has.
+    /// The other direction works.
+    pub fn block(&self, from: usize, to: usize) {
+        let (space, address) = (self.space(from), self.address(to));
+        ip(&format!(
+            "-n {space} neigh replace {address} lladdr 02:00:00:00:00:99 dev eth0 nud permanent"
+        ));
+    }
+
+    /// It arrives again.
+    pub fn unblock(&self, from: usize, to: usize) {
+        ip(&format!("-n {} neigh del {} dev eth0", self.space(from), self.address(to)));
+    }
+
     /// Calls `act` for both directions between `node` and each of the others.
-    fn between(&self, node: usize, act: impl Fn(&str, &str)) {
+    fn between(&self, node: usize, act: impl Fn(usize, usize)) {
         for other in (0..self.n_nodes).filter(|other| *other != node) {
-            act(&self.space(node), &self.address(other));
-            act(&self.space(other), &self.address(node));
+            act(node, other);
+            act(other, node);
         }
     }
 }

@@ -1,0 +1,123 @@
+//! The cluster once it is calm: one ring of exactly the living, everybody with the same cluster, every
+//! job over, and nobody ended in a way that nobody may.
+
+use std::collections::BTreeMap;
+
+use sardonyx_core::{Replica, replica::job::JobOutcome};
+
+/// Members are exactly the peers of those lives that there are, each with so many.
+pub fn ring(replica: &Replica, living: &BTreeMap<String, usize>) -> Vec<String> {
+    let mut broken = Vec::new();
+    let mut n_of: BTreeMap<&str, usize> = BTreeMap::new();
+    for peer in replica.peers() {
+        let life = peer.as_str().split_once('-').map_or(peer.as_str(), |(life, _)| life);
+        match living.get_key_value(life) {
+            Some((life, _)) => *n_of.entry(life).or_default() += 1,
+            None => broken.push(format!("{peer} is a member and does not live")),
+        }
+    }
+    for (life, wanted) in living {
+        let n = n_of.get(life.as_str()).copied().unwrap_or_default();
+        if n != *wanted {
+            broken.push(format!("{n} of {wanted} peers of {life} are members"));
+        }
+    }
+    let joining = replica.n_present() - replica.n_peers();
+    if joining > 0 {
+        broken.push(format!("{joining} are still joining"));
+    }
+    broken
+}
+
+/// What each node says the cluster is at one position is what the log comes to there.
+pub fn agree(wanted: &Replica, said: &[(String, Result<Replica, String>)]) -> Vec<String> {
+    let mut broken = Vec::new();
+    for (who, replica) in said {
+        match replica {
+            Ok(replica) if replica == wanted => {}
+            Ok(_) => broken.push(format!("{who} has another cluster than the log comes to")),
+            Err(why) => broken.push(format!("{who} does not say what the cluster is: {why}")),
+        }
+    }
+    broken
+}
+
+/// Every job has ended as it must.
+pub fn jobs(ended: &[(String, Option<JobOutcome>, JobOutcome)]) -> Vec<String> {
+    let wrong = ended.iter().filter(|(_, outcome, wanted)| *outcome != Some(*wanted));
+    wrong
+        .map(|(job, outcome, wanted)| match outcome {
+            Some(outcome) => format!("{job} is {outcome:?}, not {wanted:?}"),
+            None => format!("{job} has not ended"),
+        })
+        .collect()
+}
+
+/// With which codes a process may end by itself: the world did not play along (1), or a signal ended it.
+/// Not: what was given is wrong (2), two nodes computed different clusters (3), it panicked (101).
+pub fn exits(exits: &[(String, Option<i64>)]) -> Vec<String> {
+    let wrong = exits.iter().filter(|(_, code)| !matches!(code, Some(0 | 1) | None));
+    wrong.map(|(who, code)| format!("{who} ended with code {code:?}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use sardonyx_core::wire;
+
+    use super::*;
+
+    fn cluster(peers: &[&str]) -> Replica {
+        let pairs: BTreeMap<_, _> = (0..peers.len())
+            .filter(|_| peers.len() > 1)
+            .map(|index| (peers[index], peers[(index + 1) % peers.len()]))
+            .collect();
+        let text = serde_json::json!({"peers": peers, "pairs": pairs}).to_string();
+        wire::replica_from_json(&text).expect("a replica")
+    }
+
+    fn living(lives: &[(&str, usize)]) -> BTreeMap<String, usize> {
+        lives.iter().map(|(life, n)| ((*life).to_owned(), *n)).collect()
+    }
+
+    #[test]
+    fn a_ring_of_the_living_is_well() {
+        let both = living(&[("x", 2), ("y", 1)]);
+        assert_eq!(ring(&cluster(&["x-1", "y-1", "x-2"]), &both), [""; 0]);
+    }
+
+    #[test]
+    fn the_dead_and_the_missing_are_found() {
+        let both = living(&[("x", 2), ("y", 1)]);
+        assert_eq!(ring(&cluster(&["x-1", "y-1"]), &both).len(), 1);
+        assert_eq!(ring(&cluster(&["x-1", "y-1", "x-2", "z-1"]), &both).len(), 1);
+        assert_eq!(ring(&Replica::new(), &both).len(), 2);
+    }
+
+    #[test]
+    fn a_node_with_another_cluster_is_found() {
+        let wanted = cluster(&["a", "b"]);
+        let said = |replica| vec![("node0".to_owned(), replica)];
+        assert_eq!(agree(&wanted, &said(Ok(wanted.clone()))), [""; 0]);
+        assert_eq!(agree(&wanted, &said(Ok(cluster(&["b", "a"])))).len(), 1);
+        assert_eq!(agree(&wanted, &said(Err("silence".into()))).len(), 1);
+    }
+
+    #[test]
+    fn jobs_that_did_not_end_as_they_must_are_found() {
+        let is = |outcome| vec![("j".to_owned(), outcome, JobOutcome::Completed)];
+        assert_eq!(jobs(&is(Some(JobOutcome::Completed))), [""; 0]);
+        assert_eq!(jobs(&is(Some(JobOutcome::Killed))).len(), 1);
+        assert_eq!(jobs(&is(None)).len(), 1);
+    }
+
+    #[test]
+    fn ends_that_must_not_be_are_found() {
+        let ended = |code| vec![("node1".to_owned(), code)];
+        for code in [Some(0), Some(1), None] {
+            assert_eq!(exits(&ended(code)), [""; 0]);
+        }
+        for code in [2, 3, 101] {
+            assert_eq!(exits(&ended(Some(code))).len(), 1);
+        }
+    }
+}

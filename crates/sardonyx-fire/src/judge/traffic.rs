@@ -1,0 +1,65 @@
+//! Whether enough happened. A run in which little happened is void: it shows nothing.
+
+use serde::Serialize;
+
+/// What happened while things went wrong.
+#[derive(Clone, PartialEq, Debug, Serialize, Default)]
+#[serde(rename_all = "kebab-case")]
+pub struct Traffic {
+    /// How long the storm lasted, in seconds.
+    pub seconds: f64,
+    /// How many nodes and servers were killed.
+    pub kills: u64,
+    /// How many rows jobs were given.
+    pub rows: u64,
+    /// How many ids were drawn.
+    pub ids: u64,
+}
+
+/// What must happen at least for a run to count.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Least {
+    /// Kills a minute.
+    pub kills_a_minute: f64,
+    /// Rows a second.
+    pub rows_a_second: f64,
+    /// Ids a second.
+    pub ids_a_second: f64,
+}
+
+/// Fifty million ids in a quarter of an hour.
+pub const USUAL: Least =
+    Least { kills_a_minute: 12.0, rows_a_second: 5_000.0, ids_a_second: 50e6 / 900.0 };
+
+/// Why the run is void; nothing, if it counts.
+pub fn judge(traffic: &Traffic, least: &Least) -> Vec<String> {
+    let seconds = traffic.seconds.max(1e-3);
+    let table = [
+        ("kills a minute", traffic.kills as f64 * 60.0 / seconds, least.kills_a_minute),
+        ("rows a second", traffic.rows as f64 / seconds, least.rows_a_second),
+        ("ids a second", traffic.ids as f64 / seconds, least.ids_a_second),
+    ];
+    let too_few = table.iter().filter(|(_, is, least)| is < least);
+    too_few.map(|(what, is, least)| format!("{is:.1} {what}, at least {least:.1} count")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_that_is_too_little_makes_a_run_void() {
+        let enough = Traffic { seconds: 900.0, kills: 180, rows: 4_500_000, ids: 50_000_001 };
+        assert_eq!(judge(&enough, &USUAL), [""; 0]);
+        let cases = [
+            Traffic { kills: 179, ..enough.clone() },
+            Traffic { rows: 4_499_999, ..enough.clone() },
+            Traffic { ids: 49_999_000, ..enough.clone() },
+        ];
+        for case in cases {
+            assert_eq!(judge(&case, &USUAL).len(), 1, "{case:?}");
+        }
+        assert_eq!(judge(&Traffic::default(), &USUAL).len(), 3, "nothing at all");
+    }
+}

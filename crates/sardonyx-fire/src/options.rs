@@ -1,0 +1,116 @@
+//! What one can say about a run.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::judge::traffic::{Least, USUAL};
+
+/// Where the log is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum StoreKind {
+    /// Three servers of etcd.
+    Etcd,
+    /// Three servers of ZooKeeper.
+    Zookeeper,
+    /// A directory that one process serves.
+    Embedded,
+}
+
+/// Where messages between tasks are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum QueueKind {
+    /// A NATS server with JetStream.
+    Nats,
+    /// A directory that one process serves.
+    Embedded,
+}
+
+/// A run.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// How long things go wrong; before it processes start, after it they calm down.
+    #[arg(long, value_name = "M", default_value_t = 15.0)]
+    pub minutes: f64,
+
+    /// Which faults there are, when and with whom.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Where the log is.
+    #[arg(long, value_enum, default_value = "etcd")]
+    pub store: StoreKind,
+
+    /// Where messages between tasks are.
+    #[arg(long, value_enum, default_value = "nats")]
+    pub queues: QueueKind,
+
+    /// The program under test; left out, the one beside this.
+    #[arg(long, value_name = "FILE")]
+    pub program: Option<PathBuf>,
+
+    /// Where everything is written down; left out, a new directory below the system's temporary one.
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+
+    /// Everything on loopback: no namespaces, so no partitions and no full disks, and no root.
+    #[arg(long)]
+    pub no_sandbox: bool,
+
+    /// How many rows each batch job has.
+    #[arg(long, value_name = "N", default_value_t = 30_000)]
+    pub rows: u64,
+
+    /// How many batch jobs run at a time.
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub jobs: usize,
+
+    /// How many rows a second come by the clock, to each of the two streams.
+    #[arg(long, value_name = "N", default_value_t = 500)]
+    pub rate: u64,
+
+    /// How long the calm may take until all is well.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    pub calm: u64,
+
+    /// Fewer kills a minute make a run void.
+    #[arg(long, value_name = "N", default_value_t = USUAL.kills_a_minute)]
+    pub kills_least: f64,
+
+    /// Fewer rows a second make a run void.
+    #[arg(long, value_name = "N", default_value_t = USUAL.rows_a_second)]
+    pub rows_least: f64,
+
+    /// Fewer ids a second make a run void.
+    #[arg(long, value_name = "N", default_value_t = USUAL.ids_a_second)]
+    pub ids_least: f64,
+
+    /// Prints the plan and does nothing.
+    #[arg(long)]
+    pub plan: bool,
+
+    /// Prints the verdict as one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Options {
+    /// What must happen at least.
+    pub fn least(&self) -> Least {
+        Least {
+            kills_a_minute: self.kills_least,
+            rows_a_second: self.rows_least,
+            ids_a_second: self.ids_least,
+        }
+    }
+
+    /// How long the storm lasts.
+    pub fn storm_ms(&self) -> u64 {
+        (self.minutes.max(0.0) * 60_000.0) as u64
+    }
+
+    /// Whether there is a process that serves a store, queues, or both.
+    pub fn has_host(&self) -> bool {
+        self.store == StoreKind::Embedded || self.queues == QueueKind::Embedded
+    }
+}

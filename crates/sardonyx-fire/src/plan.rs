@@ -1,0 +1,150 @@
+//! A run before it is run: what goes wrong, when, and with whom.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    fault::{Fault, KINDS, Kind},
+    rng::Rng,
+};
+
+/// How long nothing goes wrong at first: processes start, peers join, the first jobs begin.
+pub const WARM_UP_MS: u64 = 5_000;
+
+/// Everything that a seed settles about the faults of a run.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Plan {
+    /// Where it comes from.
+    pub seed: u64,
+    /// How long the storm lasts.
+    pub storm_ms: u64,
+    /// Which kinds there are, and the mean time between two of each.
+    pub kinds: Vec<(String, u64)>,
+    /// What happens, in order.
+    pub steps: Vec<Step>,
+}
+
+/// Something that happens at a time.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Step {
+    /// When, in milliseconds after the beginning.
+    pub at_ms: u64,
+    /// What.
+    #[serde(flatten)]
+    pub fault: Fault,
+}
+
+impl Plan {
+    /// The plan of a seed. Which kinds of faults there are, and how often each, differs from seed to
+    /// seed: faults that always come together hide each other.
+    pub fn draw(seed: u64, storm_ms: u64, has_sandbox: bool) -> Plan {
+        let mut rng = Rng::of(seed, 0);
+        let mut plan = Plan { seed, storm_ms, kinds: Vec::new(), steps: Vec::new() };
+        for (stream, kind) in (1..).zip(KINDS) {
+            // Drawn for every kind, so that one more kind changes nothing about the others.
+            let (is_wanted, every_ms) = (rng.chance(50), log_uniform(&mut rng, kind.every_ms));
+            if (is_wanted || kind.is_constant) && (has_sandbox || !kind.needs_sandbox) {
+                plan.kinds.push((kind.name.to_owned(), every_ms));
+                plan.add(kind, every_ms, &mut Rng::of(seed, stream));
+            }
+        }
+        plan.steps.sort_by_key(|step| step.at_ms);
+        plan
+    }
+
+    /// Steps of one kind, from its own stream: half to one and a half times the mean apart.
+    fn add(&mut self, kind: &Kind, every_ms: u64, rng: &mut Rng) {
+        let mut at_ms = WARM_UP_MS + rng.below(every_ms);
+        while at_ms < self.storm_ms {
+            self.steps.push(Step { at_ms, fault: kind.draw(rng) });
+            at_ms += every_ms / 2 + rng.below(every_ms);
+        }
+    }
+}
+
+/// As likely between one and two as between two and four.
+fn log_uniform(rng: &mut Rng, (low, high): (u64, u64)) -> u64 {
+    let mut octaves = 0;
+    while low << (octaves + 1) <= high {
+        octaves += 1;
+    }
+    let octave = low << rng.below(octaves + 1);
+    rng.between(octave, (octave * 2).min(high + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const MINUTE: u64 = 60_000;
+
+    #[test]
+    fn one_seed_is_one_plan() {
+        assert_eq!(Plan::draw(1, 15 * MINUTE, true), Plan::draw(1, 15 * MINUTE, true));
+        assert_ne!(Plan::draw(1, MINUTE, true).steps, Plan::draw(2, MINUTE, true).steps);
+    }
+
+    #[test]
+    fn every_plan_kills_often_enough() {
+        for seed in 0..200 {
+            let plan = Plan::draw(seed, 15 * MINUTE, true);
+            let kills = plan.steps.iter().map(|step| {
+                if let Fault::Kill { nodes, .. } = &step.fault { nodes.len() } else { 0 }
+            });
+            let per_minute = kills.sum::<usize>() as f64 / 15.0;
+            assert!(per_minute >= 12.0, "seed {seed}: {per_minute} kills a minute");
+        }
+    }
+
+    #[test]
+    fn seeds_differ_in_kinds_and_all_kinds_come() {
+        let mut seen = BTreeSet::new();
+        let mut sets = BTreeSet::new();
+        for seed in 0..100 {
+            let plan = Plan::draw(seed, 10 * MINUTE, true);
+            let kinds: BTreeSet<_> = plan.kinds.iter().map(|(name, _)| name.clone()).collect();
+            seen.extend(kinds.clone());
+            sets.insert(kinds);
+        }
+        assert_eq!(seen.len(), KINDS.len());
+        assert!(sets.len() > 80, "{} different sets", sets.len());
+    }
+
+    #[test]
+    fn without_a_sandbox_nothing_is_cut_or_filled() {
+        for seed in 0..50 {
+            for step in Plan::draw(seed, 10 * MINUTE, false).steps {
+                let is_cut = matches!(
+                    step.fault,
+                    Fault::Isolate { .. }
+                        | Fault::Split { .. }
+                        | Fault::Bridge { .. }
+                        | Fault::OneWay { .. }
+                        | Fault::NoStore { .. }
+                        | Fault::DeafToStore { .. }
+                        | Fault::NoQueues { .. }
+                        | Fault::DrawerCut { .. }
+                        | Fault::DiskFull { .. }
+                );
+                assert!(!is_cut, "seed {seed}: {step:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_plan_is_written_and_read() {
+        let plan = Plan::draw(3, MINUTE, true);
+        let text = serde_json::to_string(&plan).expect("written");
+        assert_eq!(serde_json::from_str::<Plan>(&text).expect("read"), plan);
+    }
+
+    #[test]
+    fn nothing_goes_wrong_while_it_warms_up() {
+        let plan = Plan::draw(5, 10 * MINUTE, true);
+        assert!(plan.steps.iter().all(|step| step.at_ms >= WARM_UP_MS && step.at_ms < 10 * MINUTE));
+        assert!(plan.steps.is_sorted_by_key(|step| step.at_ms));
+    }
+}

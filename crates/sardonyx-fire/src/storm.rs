@@ -1,0 +1,237 @@
+//! The plan, carried out: each fault by a task of its own, which also ends it.
+
+use std::{fs, io, sync::Arc, time::Duration};
+
+use sardonyx_core::command::ConfigureCluster;
+use sardonyx_store::Store;
+use serde_json::json;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, sleep_until},
+};
+
+use crate::{
+    fault::Fault,
+    place::{NODES, Place},
+    plan::Plan,
+    process::Process,
+    world::World,
+};
+
+/// Carries out the plan from `begun` on. When it comes back, nothing goes wrong any more.
+pub(crate) async fn storm(world: &Arc<World>, store: &Store, plan: &Plan, begun: Instant) {
+    let mut doing = JoinSet::new();
+    for step in &plan.steps {
+        sleep_until(begun + ms(step.at_ms)).await;
+        world.trace.note("fault", json!(step.fault));
+        let (world, store, fault) = (Arc::clone(world), store.clone(), step.fault.clone());
+        doing.spawn(async move {
+            if let Err(why) = carry_out(&world, &store, &fault).await {
+                world.trace.note("fault-failed", json!({"fault": fault, "why": why.to_string()}));
+            }
+        });
+    }
+    sleep_until(begun + ms(plan.storm_ms)).await;
+    while doing.join_next().await.is_some() {}
+}
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+async fn carry_out(world: &Arc<World>, store: &Store, fault: &Fault) -> io::Result<()> {
+    match fault {
+        Fault::Kill { nodes, down_ms } => {
+            let nodes: Vec<_> = nodes.iter().map(|node| &world.nodes[*node]).collect();
+            down(world, &nodes, *down_ms).await?;
+        }
+        Fault::Pause { node, for_ms } => pause(world, &world.nodes[*node], *for_ms).await,
+        Fault::DrawerKilled { drawer, down_ms } => {
+            down(world, &[&world.drawers[*drawer]], *down_ms).await?;
+        }
+        Fault::DrawerPaused { drawer, for_ms } => {
+            pause(world, &world.drawers[*drawer], *for_ms).await;
+        }
+        Fault::ClockStep { drawer, by_ms } => step_clock(world, *drawer, *by_ms)?,
+        Fault::Isolate { .. }
+        | Fault::Split { .. }
+        | Fault::Bridge { .. }
+        | Fault::OneWay { .. }
+        | Fault::NoStore { .. }
+        | Fault::DeafToStore { .. }
+        | Fault::NoQueues { .. }
+        | Fault::DrawerCut { .. } => cut(world, fault).await,
+        Fault::StoreKilled { down_ms } => store_killed(world, *down_ms).await?,
+        Fault::StorePaused { for_ms } => store_paused(world, *for_ms).await,
+        Fault::QueuesKilled { down_ms } => {
+            let server = world.nats.as_ref().or(world.host.as_ref());
+            if let Some(server) = server {
+                down(world, &[server], *down_ms).await?;
+            }
+        }
+        Fault::DiskFull { node, for_ms } => disk_full(world, *node, *for_ms).await?,
+        Fault::Gc => gc(world).await?,
+        Fault::Reschedule { scheduler } => {
+            let settings =
+                ConfigureCluster { job_scheduler: Some(*scheduler), ..Default::default() };
+            store.append(&settings.into()).await.map_err(io::Error::other)?;
+        }
+    }
+    Ok(())
+}
+
+/// kill -9 of all of them, and up again after a while.
+async fn down(world: &World, processes: &[&Process], down_ms: u64) -> io::Result<()> {
+    let mut lanes = Vec::new();
+    for process in processes {
+        // In the order of the places, so that nobody waits for whoever waits for it.
+        lanes.push(process.lane().await);
+    }
+    processes.iter().for_each(|process| process.kill(&world.trace));
+    sleep(ms(down_ms)).await;
+    processes.iter().try_for_each(|process| process.start(&world.trace))
+}
+
+async fn pause(world: &World, process: &Process, for_ms: u64) {
+    process.pause(&world.trace);
+    sleep(ms(for_ms)).await;
+    process.resume(&world.trace);
+}
+
+/// By how much a clock is wrong stands in a file that its owner reads again and again.
+fn step_clock(world: &World, drawer: usize, by_ms: i64) -> io::Result<()> {
+    let path = world.paths.of(&format!("{}.clock", Place::Drawer(drawer)));
+    let is: i64 = fs::read_to_string(&path).unwrap_or_default().trim().parse().unwrap_or(0);
+    // Renamed, because half a number is another number.
+    let next = path.with_extension("next");
+    fs::write(&next, (is + by_ms).to_string())?;
+    fs::rename(&next, &path)
+}
+
+/// Which directions a fault cuts, and for how long.
+fn directions(world: &World, fault: &Fault) -> (Vec<(Place, Place)>, u64) {
+    let both = |a: Place, b: Place| [(a, b), (b, a)];
+    let across = |left: &[Place], right: &[Place]| -> Vec<(Place, Place)> {
+        left.iter().flat_map(|a| right.iter().flat_map(move |b| both(*a, *b))).collect()
+    };
+    let nodes = |nodes: &[usize]| nodes.iter().map(|it| Place::Node(*it)).collect::<Vec<_>>();
+    let others =
+        |some: &[Place]| Place::nodes().filter(|it| !some.contains(it)).collect::<Vec<_>>();
+    let (stores, queues) = (world.store_places(), [world.queues_at]);
+    match fault {
+        Fault::Isolate { nodes: some, for_ms } => {
+            let some = nodes(some);
+            let mut rest = others(&some);
+            rest.extend(stores.iter().chain(&queues));
+            rest.sort_unstable();
+            rest.dedup();
+            (across(&some, &rest), *for_ms)
+        }
+        Fault::Split { nodes: some, for_ms } => {
+            let some = nodes(some);
+            (across(&some, &others(&some)), *for_ms)
+        }
+        Fault::Bridge { middle, for_ms } => {
+            let around: Vec<_> = (1..NODES).map(|it| Place::Node((middle + it) % NODES)).collect();
+            let (left, right) = around.split_at(around.len() / 2);
+            (across(left, right), *for_ms)
+        }
+        Fault::OneWay { from, to, for_ms } => {
+            (vec![(Place::Node(*from), Place::Node(*to))], *for_ms)
+        }
+        Fault::NoStore { node, for_ms } => (across(&[Place::Node(*node)], &stores), *for_ms),
+        Fault::DeafToStore { node, for_ms } => {
+            (stores.iter().map(|store| (*store, Place::Node(*node))).collect(), *for_ms)
+        }
+        Fault::NoQueues { node, for_ms } => (across(&[Place::Node(*node)], &queues), *for_ms),
+        Fault::DrawerCut { drawer, for_ms } => {
+            (across(&[Place::Drawer(*drawer)], &stores), *for_ms)
+        }
+        Fault::Kill { .. }
+        | Fault::Pause { .. }
+        | Fault::StoreKilled { .. }
+        | Fault::StorePaused { .. }
+        | Fault::QueuesKilled { .. }
+        | Fault::DiskFull { .. }
+        | Fault::ClockStep { .. }
+        | Fault::DrawerKilled { .. }
+        | Fault::DrawerPaused { .. }
+        | Fault::Gc
+        | Fault::Reschedule { .. } => (Vec::new(), 0),
+    }
+}
+
+async fn cut(world: &World, fault: &Fault) {
+    let (directions, for_ms) = directions(world, fault);
+    directions.iter().for_each(|(from, to)| world.site.cut(*from, *to));
+    sleep(ms(for_ms)).await;
+    directions.iter().for_each(|(from, to)| world.site.mend(*from, *to));
+    world.trace.note("mended", json!(fault));
+}
+
+async fn store_killed(world: &World, down_ms: u64) -> io::Result<()> {
+    let _lane = world.store_lane.lock().await;
+    if let (false, Some(host)) = (world.has_store_servers, &world.host) {
+        return down(world, &[host], down_ms).await;
+    }
+    let leader = world.stores.leader().await.unwrap_or(0);
+    let who = Place::Store(leader).to_string();
+    world.stores.kill(leader);
+    world.trace.note("killed", json!({"who": who}));
+    sleep(ms(down_ms)).await;
+    world.stores.restart(leader).await;
+    world.trace.note("started", json!({"who": who}));
+    Ok(())
+}
+
+async fn store_paused(world: &World, for_ms: u64) {
+    let _lane = world.store_lane.lock().await;
+    if let (false, Some(host)) = (world.has_store_servers, &world.host) {
+        return pause(world, host, for_ms).await;
+    }
+    let leader = world.stores.leader().await.unwrap_or(0);
+    let who = Place::Store(leader).to_string();
+    world.trace.note("stopped", json!({"who": who}));
+    world.stores.pause(leader);
+    sleep(ms(for_ms)).await;
+    world.stores.resume(leader);
+    world.trace.note("continued", json!({"who": who}));
+}
+
+/// Fills a disk, makes room again, and starts whoever gave up.
+async fn disk_full(world: &World, node: usize, for_ms: u64) -> io::Result<()> {
+    let process = world.host.as_ref().unwrap_or(&world.nodes[node]);
+    let filler = world.paths.data(process.place()).join("filler");
+    let filling = filler.clone();
+    let filled = tokio::task::spawn_blocking(move || fill(&filling)).await;
+    world.trace.note("disk-full", json!({"who": process.place().to_string()}));
+    sleep(ms(for_ms)).await;
+    fs::remove_file(&filler)?;
+    world.trace.note("disk-free", json!({"who": process.place().to_string()}));
+    filled.map_err(io::Error::other)?
+}
+
+/// Writes until there is no room.
+fn fill(path: &std::path::Path) -> io::Result<()> {
+    let mut file = fs::File::create(path)?;
+    let block = vec![0_u8; 1 << 16];
+    for size in [block.len(), 512, 1] {
+        loop {
+            match io::Write::write_all(&mut file, &block[..size]) {
+                Ok(()) => {}
+                Err(why) if why.kind() == io::ErrorKind::StorageFull => break,
+                Err(why) => return Err(why),
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn gc(world: &Arc<World>) -> io::Result<()> {
+    let mut command = world.ask(&["gc", "--store", &world.store_url, "--json"]);
+    let output = tokio::task::spawn_blocking(move || command.output()).await;
+    let output = output.map_err(io::Error::other)??;
+    let code = output.status.code();
+    world.trace.note("gc", json!({"code": code, "said": String::from_utf8_lossy(&output.stderr)}));
+    Ok(())
+}

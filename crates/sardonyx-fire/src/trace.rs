@@ -1,0 +1,129 @@
+//! What was done and what happened by itself, one JSON object a line, with the time.
+
+use std::{
+    fs::File,
+    io::{self, Write as _},
+    path::Path,
+    sync::{Mutex, PoisonError},
+};
+
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+
+use crate::judge::tokens::Stillness;
+
+/// Microseconds of the clock that goes on while the machine sleeps, the same in every process of the
+/// machine; tokens of the mesh end by it.
+pub fn now_micros() -> u64 {
+    let time = clock_gettime(ClockId::Boottime);
+    time.tv_sec.max(0) as u64 * 1_000_000 + time.tv_nsec.max(0) as u64 / 1_000
+}
+
+/// The file in which all of it stands.
+#[derive(Debug)]
+pub struct Trace {
+    file: Mutex<File>,
+}
+
+impl Trace {
+    /// Begins a trace.
+    pub fn create(path: &Path) -> io::Result<Trace> {
+        Ok(Trace { file: Mutex::new(File::create(path)?) })
+    }
+
+    /// Writes one line. What cannot be written is said on the standard error: the run goes on, and
+    /// its judge will miss it.
+    pub fn note(&self, what: &str, details: Value) {
+        let mut line = json!({"at-micros": now_micros(), "what": what});
+        if let (Some(line), Value::Object(details)) = (line.as_object_mut(), details) {
+            line.extend(details);
+        }
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(why) = writeln!(file, "{line}") {
+            eprintln!("sardonyx-fire: the trace cannot be written: {why}: {line}");
+        }
+    }
+}
+
+/// Reads a trace. A last line without an end is left out.
+pub fn read(text: &str) -> Vec<Value> {
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+fn micros(line: &Value) -> u64 {
+    line["at-micros"].as_u64().unwrap_or_default()
+}
+
+fn count(lines: &[Value], what: &str) -> u64 {
+    lines.iter().filter(|line| line["what"] == what).count() as u64
+}
+
+/// How many nodes and servers were killed.
+pub fn kills(lines: &[Value]) -> u64 {
+    let is_drawer = |line: &&Value| line["who"].as_str().is_some_and(|it| it.starts_with("drawer"));
+    let killed = lines.iter().filter(|line| line["what"] == "killed");
+    killed.filter(|line| !is_drawer(line)).count() as u64
+}
+
+/// How often each kind of thing was done.
+pub fn counts(lines: &[Value]) -> Vec<(String, u64)> {
+    let mut names: Vec<_> = lines.iter().filter_map(|line| line["what"].as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.iter().map(|name| ((*name).to_owned(), count(lines, name))).collect()
+}
+
+/// How long an answer that was half ready when its process was stopped may take afterwards.
+const ON_ITS_WAY_MICROS: u64 = 500_000;
+
+/// When nodes stood still.
+pub fn stillnesses(lines: &[Value]) -> Vec<Stillness> {
+    let mut still = Vec::new();
+    for (index, line) in lines.iter().enumerate().filter(|(_, line)| line["what"] == "stopped") {
+        let who = line["who"].as_str().unwrap_or_default();
+        let Some(node) = who.strip_prefix("node").and_then(|it| it.parse().ok()) else { continue };
+        let end = lines[index..].iter().find(|it| it["what"] == "continued" && it["who"] == who);
+        let to = end.map_or(u64::MAX - ON_ITS_WAY_MICROS, micros) + ON_ITS_WAY_MICROS;
+        still.push(Stillness { node, from_micros: micros(line), to_micros: to });
+    }
+    still
+}
+
+/// Processes that ended by themselves: who, and with which code; none if a signal ended them.
+pub fn exits(lines: &[Value]) -> Vec<(String, Option<i64>)> {
+    let exited = lines.iter().filter(|line| line["what"] == "exited");
+    let text = |line: &Value| line["who"].as_str().unwrap_or_default().to_owned();
+    exited.map(|line| (text(line), line["code"].as_i64())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines() -> Vec<Value> {
+        read(
+            "{\"at-micros\":10,\"what\":\"stopped\",\"who\":\"node1\"}\n\
+             {\"at-micros\":11,\"what\":\"killed\",\"who\":\"node2\"}\n\
+             {\"at-micros\":12,\"what\":\"killed\",\"who\":\"drawer0\"}\n\
+             {\"at-micros\":20,\"what\":\"continued\",\"who\":\"node1\"}\n\
+             {\"at-micros\":21,\"what\":\"exited\",\"who\":\"node3\",\"code\":3}\n\
+             {\"at-mic",
+        )
+    }
+
+    #[test]
+    fn kills_of_those_who_draw_ids_do_not_count() {
+        assert_eq!(kills(&lines()), 1);
+    }
+
+    #[test]
+    fn a_pause_has_a_beginning_and_an_end() {
+        let to_micros = 20 + ON_ITS_WAY_MICROS;
+        assert_eq!(stillnesses(&lines()), [Stillness { node: 1, from_micros: 10, to_micros }]);
+    }
+
+    #[test]
+    fn who_ended_by_itself_is_known() {
+        assert_eq!(exits(&lines()), [("node3".to_owned(), Some(3))]);
+    }
+}

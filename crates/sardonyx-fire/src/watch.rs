@@ -1,0 +1,165 @@
+//! Who looks on: the log as it grows, tokens as they are held, processes that end by themselves.
+
+use std::{
+    fs::File,
+    io::{self, BufRead as _, BufReader, Write as _},
+    path::Path,
+    process::{Child, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use sardonyx_core::{Entry, JobId, Replica};
+use sardonyx_store::{Delivery, Start, Store};
+use serde_json::{Value, json};
+
+use crate::{
+    judge::{
+        log::{Line, Played},
+        tokens::Sighting,
+    },
+    place::Place,
+    servers::Port,
+    world::World,
+};
+
+/// How often a node is asked whether it has a token.
+const POLL_MS: &str = "25";
+/// How often processes are looked after.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// The log so far, played.
+#[derive(Clone, Default)]
+pub(crate) struct Record(Arc<Mutex<Played>>);
+
+impl Record {
+    fn with<T>(&self, look: impl FnOnce(&mut Played) -> T) -> T {
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The cluster, as far as the log was read.
+    pub(crate) fn replica(&self) -> Replica {
+        self.with(|played| played.replica.clone())
+    }
+
+    /// Whether the cluster knows the job, or knew it.
+    pub(crate) fn knows(&self, job: &JobId) -> bool {
+        self.with(|it| it.replica.job(job).is_some() || it.outcome(job).is_some())
+    }
+
+    /// Whether the job is over.
+    pub(crate) fn is_over(&self, job: &JobId) -> bool {
+        self.with(|played| played.outcome(job).is_some())
+    }
+
+    /// Follows the log for ever, and writes down all of it.
+    pub(crate) async fn follow(self, store: Store, path: &Path) -> io::Result<()> {
+        let mut file = File::create(path)?;
+        let mut start = Start::Origin;
+        loop {
+            let mut subscription = store.subscribe(start.clone());
+            let mut batch = Vec::new();
+            loop {
+                if let Err(why) = subscription.next_batch(&mut batch).await {
+                    eprintln!("sardonyx-fire: reading the log: {why}; once more");
+                    break;
+                }
+                let lines: Vec<_> = batch.drain(..).map(line).collect();
+                for line in &lines {
+                    writeln!(file, "{}", line.to_text())?;
+                }
+                let at = self.with(|played| {
+                    lines.iter().for_each(|line| played.play(line, &Default::default()));
+                    played.position
+                });
+                start = Start::After(at, subscription.seen().clone());
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+}
+
+fn line(delivery: Delivery) -> Line {
+    match delivery {
+        Delivery::Origin(origin) => Line::Origin(origin.position, Box::new(origin.replica)),
+        Delivery::Entry { position, command: Ok(command) } => {
+            Line::Entry(Box::new(Entry { position, command }))
+        }
+        Delivery::Entry { position, command: Err(why) } => {
+            Line::Unreadable(position, why.to_string())
+        }
+    }
+}
+
+/// Starts again whoever ended by itself, and says so. For ever.
+pub(crate) async fn look_after(world: Arc<World>) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        for process in world.processes() {
+            if let Err(why) = process.look_after(&world.trace) {
+                let who = process.place().to_string();
+                world.trace.note("not-started", json!({"who": who, "why": why.to_string()}));
+            }
+        }
+    }
+}
+
+/// Asks every node again and again whether it has a token, from beside it.
+pub(crate) struct Pollers {
+    children: Vec<Child>,
+    seen: Arc<Mutex<Vec<Sighting>>>,
+}
+
+impl Pollers {
+    pub(crate) fn start(world: &World) -> io::Result<Pollers> {
+        let (mut children, seen) = (Vec::new(), Arc::new(Mutex::new(Vec::new())));
+        for (node, place) in Place::nodes().enumerate() {
+            let at = format!("127.0.0.1:{}", world.site.port(place, Port::MeshHttp));
+            let program = world.paths.program.display().to_string();
+            let mut command = world.site.command(place, &program);
+            command.args(["mesh", "status", "--json", "--every-ms", POLL_MS, "--http", &at]);
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+            let mut child = command.spawn()?;
+            let (out, seen) = (child.stdout.take(), Arc::clone(&seen));
+            let reading = move || {
+                for line in out.into_iter().flat_map(|it| BufReader::new(it).lines()) {
+                    let Some(sighting) = line.ok().and_then(|it| sighting(node, &it)) else {
+                        continue;
+                    };
+                    seen.lock().unwrap_or_else(PoisonError::into_inner).push(sighting);
+                }
+            };
+            std::thread::spawn(reading);
+            children.push(child);
+        }
+        Ok(Pollers { children, seen })
+    }
+
+    /// Stops asking; all that was seen.
+    pub(crate) fn stop(mut self) -> Vec<Sighting> {
+        self.end();
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *seen)
+    }
+
+    fn end(&mut self) {
+        for child in &mut self.children {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Drop for Pollers {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A report in which a node has a token.
+fn sighting(node: usize, line: &str) -> Option<Sighting> {
+    let report: Value = serde_json::from_str(line).ok()?;
+    let version = report["token"]["version"].as_u64()?;
+    Some(Sighting { at_micros: report["now-micros"].as_u64()?, node, version })
+}
