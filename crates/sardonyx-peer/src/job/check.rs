@@ -270,7 +270,7 @@ impl Checker<'_> {
         let own = entry.iter().map(|it| (place.to_owned(), it));
         for (place, (key, value)) in own.chain(params) {
             let is_open = |text: &str| !text.is_empty() && !text.starts_with(secret::PREFIX);
-            if secret::is_secret_key(key) && value.as_str().is_some_and(is_open) {
+            if secret::is_secret_key(key) && texts(value).into_iter().any(is_open) {
                 let why = "everybody who reads the log would read this secret: write \
                            \"secret:env:NAME\", and give nodes the variable SARDONYX_SECRET_NAME";
                 self.complain(below(&place, key), why);
