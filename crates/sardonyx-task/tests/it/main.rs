@@ -5,6 +5,7 @@
 mod bad;
 mod follow;
 mod inputs;
+mod moved;
 mod outputs;
 mod speed;
 mod suite;
