@@ -340,7 +340,10 @@ impl Desk {
     async fn carry_out(&self, n: u64, pending: &Pending) -> Result<(), Refused> {
         let bytes = match &pending.content {
             Ok(bytes) => Bytes::copy_from_slice(bytes),
-            Err(n_parts) => self.parts(pending.session, *n_parts as usize).await?,
+            Err(n_parts) => match self.own_parts(n, pending, *n_parts as usize).await? {
+                Some(bytes) => bytes,
+                None => return Ok(()),
+            },
         };
         let unreadable = |why: std::io::Error| Refused::Unavailable(why.to_string());
         let Transaction { sends, puts, .. } = match bytes.is_empty() {
@@ -379,6 +382,22 @@ impl Desk {
     #[cfg(test)]
     pub(super) async fn carry_out_again(&self, n: u64, pending: &Pending) -> Result<(), Refused> {
         self.carry_out(n, pending).await
+    }
+
+    /// The parts of transaction `n`; `None` if it has been carried out. A session's next transaction has
+    /// its parts in the same place, from the moment on at which this one is off the board: what was
+    /// read is ours only if the board still says so afterwards.
+    async fn own_parts(
+        &self,
+        n: u64,
+        pending: &Pending,
+        n_parts: usize,
+    ) -> Result<Option<Bytes>, Refused> {
+        let bytes = self.parts(pending.session, n_parts).await;
+        let mut now = None;
+        self.load(&mut now).await?;
+        let is_open = now.is_some_and(|(_, it)| it.n == n && it.pending.as_ref() == Some(pending));
+        if is_open { bytes.map(Some) } else { Ok(None) }
     }
 
     async fn parts(&self, session: u64, n_parts: usize) -> Result<Bytes, Refused> {

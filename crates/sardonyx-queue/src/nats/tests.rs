@@ -121,6 +121,30 @@ fn a_large_transaction_goes_in_parts() {
     });
 }
 
+/// A helper reads that a large transaction is to be carried out, stands still, and goes on when its owner
+/// is done with that one and with the next, whose parts now lie where those of the first lay.
+#[test]
+fn who_helps_late_does_not_send_the_next_transaction_again() {
+    run(async {
+        let arena = Arena::nats(1).await;
+        let queues = arena.open().await;
+        let (here, there) = (place("here"), place("there"));
+        let output = queue(&Place { job: here.job.clone(), ..there }, "here");
+        let session = alone(&queues, &here).await;
+        let large = |n: usize| sending(vec![note(&output, None, &"x".repeat(20 << 10)); n]);
+        session.commit(large(2)).await.unwrap();
+        let nats = backend(arena.url()).await;
+        let desk = nats.desk(&here);
+        let board = desk.settle().await.unwrap();
+        let id = *board.sessions.keys().next().unwrap();
+        session.commit(large(3)).await.unwrap();
+        depth_becomes(&queues, &output, 5, 0).await;
+        let pending = Pending { session: id, content: Err(1), acks: Vec::new() };
+        desk.carry_out_again(board.n, &pending).await.unwrap();
+        depth_becomes(&queues, &output, 5, 0).await;
+    });
+}
+
 /// Sends the message number `n` if the key says that it has not been sent.
 async fn send_once(queues: &Queues, here: &Place, peer: &Owner, n: u32) -> Result<(), Refused> {
     let session = queues.session(here, peer, &roster(1, &[peer])).await?;

@@ -33,7 +33,8 @@ const RECEIVE_MAX: usize = 16;
 const GATHER_MAX: usize = 256;
 
 /// How often a message may be delivered before the job is killed: something about it ends those who
-/// work on it.
+/// work on it. Not so a sentinel, or a split of which something was committed: they are held for as
+/// long as an input lasts, and go from hand to hand whenever peers move.
 pub(super) const ATTEMPTS_MAX: u32 = 32;
 
 /// How often a held sentinel is looked at: soon if little is left, and at most this seldom.
@@ -48,6 +49,14 @@ const LOOK_PART: u32 = 8;
 pub(super) struct Note {
     pub(super) receipt: Receipt,
     pub(super) bytes: Bytes,
+    pub(super) attempt: u32,
+}
+
+/// The end of a task whose message ends whoever works on it.
+pub(super) fn worn_out(queue: &QueueName) -> End {
+    let why =
+        format!("a message of {queue} was delivered {ATTEMPTS_MAX} times and never committed");
+    End::Failed(why)
 }
 
 /// What is known about the end of the input.
@@ -105,21 +114,16 @@ impl Task {
             let deliveries = self.gather(session, deliveries).await?;
             let mut segments = Vec::new();
             for delivery in deliveries {
-                if delivery.attempt > ATTEMPTS_MAX {
-                    return Err(End::Failed(format!(
-                        "a message of {} was delivered {ATTEMPTS_MAX} times and never committed",
-                        delivery.queue
-                    )));
-                }
-                let Delivery { receipt, queue, body, partition, .. } = delivery;
+                let Delivery { receipt, queue, body, partition, attempt, .. } = delivery;
                 match body {
+                    Body::Segments(_) if attempt > ATTEMPTS_MAX => return Err(worn_out(&queue)),
                     Body::Segments(batch) => segments.push((receipt, partition, batch)),
                     Body::Note(bytes) => {
                         if let Ok(asked) = asks.try_acquire() {
                             asked.forget();
                         }
                         // Only the end of the session closes it.
-                        let _ = notes.send(Note { receipt, bytes }).await;
+                        let _ = notes.send(Note { receipt, bytes, attempt }).await;
                     }
                     Body::Sentinel(id) => {
                         self.saw(Phase::StripSentinel);

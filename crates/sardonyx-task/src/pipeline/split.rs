@@ -18,7 +18,11 @@ use tokio::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{End, Never, Task, compute::Item, fetch::Note};
+use super::{
+    End, Never, Task,
+    compute::Item,
+    fetch::{ATTEMPTS_MAX, Note, worn_out},
+};
 use crate::{
     Input,
     input::{Read, Reader, Splits},
@@ -183,7 +187,7 @@ impl Task {
         &self,
         session: &Session,
         input: &Arc<dyn Input>,
-        Note { receipt, bytes }: Note,
+        Note { receipt, bytes, attempt }: Note,
         open: &mut VecDeque<Open>,
         look: &mut Option<Look>,
     ) -> Result<(), End> {
@@ -198,6 +202,9 @@ impl Task {
         }
         let key = format!("{POSITION}{:016x}", xxh3_64(&rest));
         let position = session.get(&key).await?;
+        if attempt > ATTEMPTS_MAX && position.is_none() {
+            return Err(worn_out(&self.own_queue()));
+        }
         let input = Arc::clone(input);
         let opened = self.desk.run(move || input.open(&rest, position.as_deref())).await?;
         let reader = opened.map_err(End::Failed)?;
