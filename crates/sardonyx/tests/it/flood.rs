@@ -19,6 +19,9 @@ use crate::{
 /// How many connections are opened at each door.
 const CROWD: usize = 10_000;
 
+/// How many of them come in one go.
+const BURST: usize = 64;
+
 /// By how much a node may grow.
 const GROWTH_BYTES_MAX: u64 = 64 << 20;
 
@@ -70,7 +73,11 @@ fn press(door: &Door<'_>, process: u32, manner: Manner, crowd: usize) {
     let usual = worst(5);
     let before = resident(process);
     let mut streams = Vec::with_capacity(crowd);
-    for _ in 0..crowd {
+    for number in 0..crowd {
+        if number % BURST == 0 {
+            // The kernel keeps 128 for a listener; the next one would wait for a second.
+            std::thread::sleep(Duration::from_millis(2));
+        }
         let Ok(mut stream) = TcpStream::connect_timeout(&door.address, SOON) else { continue };
         match manner {
             Manner::Silent => {}
