@@ -82,10 +82,11 @@ impl Member {
             Role::Init(_) => self.abandon_join(loser, winner),
             Role::Follower(following) => {
                 let target = &following.target;
-                // It may have been elected after it gave way, and we heard of that first.
-                let is_over = target.certified && !loser.certified;
-                if target.leader == loser.leader && target.version == loser.version && !is_over {
+                if target.leader == loser.leader && target.version == loser.version {
                     let winner = winner.filter(|it| it.leader.address != self.me.address);
+                    // It may have been elected after it gave way, and we heard of that first. Its table is
+                    // gone all the same, but who nobody elected is no better.
+                    let winner = winner.filter(|it| it.certified || !target.certified);
                     self.reset(Reason::Relieved { by: winner.clone() }, winner);
                 }
             }
