@@ -196,7 +196,7 @@ const SYSTEM_FILES: &[&str] = &[
     "/etc/shadow",
     "/etc/hostname",
     "/etc/ssl/openssl.cnf",
-    "/root/.ssh/id_ed25519",
+    "/home/somebody/.ssh/id_ed25519",
     "/proc/self/environ",
     "/proc/self/maps",
     "/proc/self/mem",
