@@ -11,7 +11,7 @@ use bytes::Bytes;
 use sardonyx_queue::{Key, Receipt, Refused, Segments, Session, Transaction};
 use tokio::{sync::mpsc, time::Instant};
 
-use super::{End, Never, Task, seal::part_prefix};
+use super::{End, Never, Task};
 use crate::{
     mutant::{self, Mutant},
     spy::Phase,
@@ -222,7 +222,7 @@ impl Task {
     }
 
     pub(super) fn worker(&self, n_session: u32) -> Result<Worker, End> {
-        let part = format!("{}{n_session}", part_prefix(&self.order.owner));
+        let part = self.part(n_session);
         Worker::new(
             &self.order.place,
             &self.order.blueprint,

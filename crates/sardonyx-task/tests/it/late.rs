@@ -161,9 +161,16 @@ async fn what_the_dead_wrote_is_shown_by_those_who_stay() {
     let (says, roster) = watch::channel(both);
     let staying = scene.start_with(stays.clone(), roster);
     dying.stop().await;
+    scene.rows(3, 5).await;
     assert_eq!(rows_in(directory.path()), [0; 0]);
     says.send_replace(Roster { at: 30, owners: vec![stays] });
     shows(directory.path(), 3).await;
+    assert_eq!(rows_in(directory.path()), [0, 1, 2], "its own file is not whole yet");
+    scene.rows(5, 7).await;
     staying.stop().await;
-    assert_eq!(rows_in(directory.path()), [0, 1, 2]);
+    let next = owner("next", 40);
+    let last = scene.start(next.clone(), Roster { at: 40, owners: vec![next] });
+    shows(directory.path(), 7).await;
+    last.stop().await;
+    assert_eq!(rows_in(directory.path()), [0, 1, 2, 3, 4, 5, 6]);
 }
