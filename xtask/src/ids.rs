@@ -1,7 +1,7 @@
 //! The long proofs of the ids: more seeds, more states, every order of the atomics, and real
 //! processes under faults for minutes.
 
-use crate::run::{call, cargo};
+use crate::run::{call, proof};
 
 /// How much of each.
 pub(crate) struct Amounts {
@@ -26,8 +26,8 @@ pub(crate) fn run(amounts: &Amounts) -> Result<(), String> {
     ];
     for (name, args, tests) in steps {
         eprintln!("== ids, {name}");
-        let mut test = cargo();
-        test.args(["test", "--release", "-p", "sardonyx-ids"]).args(args);
+        let mut test = proof("test", "sardonyx-ids");
+        test.args(args);
         // One at a time: what is timed must not wait for its neighbour.
         test.arg("--").args(tests).args(["--nocapture", "--test-threads", "1"]);
         test.env("IDS_SEEDS", amounts.seeds.to_string());
