@@ -99,7 +99,12 @@ impl Model {
         let clock_min = self.nodes.iter().map(|it| self.clock_min(it)).min().unwrap_or(0);
         let mut nodes: Vec<Vec<u8>> = self.nodes.iter().map(|it| self.node_shape(it)).collect();
         nodes.sort_unstable();
-        let mut all = nodes.concat();
+        let mut all = Vec::with_capacity(256);
+        // With its length before each part, no two states are written alike by chance.
+        for node in nodes {
+            all.push(node.len() as u8);
+            all.extend(node);
+        }
         all.extend((self.used() >> clock_min << clock_min).to_le_bytes());
         let left = self.left;
         all.extend([left.expiries, left.steps_back, left.lost, left.crashes]);
@@ -178,6 +183,7 @@ impl Model {
         }
         let is_over = *in_session && !session.is_some_and(|it| self.stored.store.has(it));
         shape.extend([3, u8::from(*in_session), u8::from(is_over)]);
+        shape.extend([txn.when.len() as u8, txn.then.len() as u8]);
         for condition in &txn.when {
             let fate = match condition {
                 Condition::Absent(_) => 0,
@@ -218,7 +224,10 @@ impl Model {
         let mut late: Vec<_> = late.collect();
         late.sort_unstable();
         all.push(late.len() as u8);
-        late.iter().for_each(|it| all.extend(it));
+        for late in late {
+            all.push(late.len() as u8);
+            all.extend(late);
+        }
     }
 }
 
