@@ -36,6 +36,8 @@ use tokio::{
 };
 
 use self::split::Notes;
+use tracing::Instrument as _;
+
 use crate::{
     Registry,
     blueprint::Blueprint,
@@ -187,7 +189,14 @@ impl Task {
         loop {
             n_sessions += 1;
             let began = tokio::time::Instant::now();
-            match self.session(n_sessions).await {
+            let Order { place, owner, .. } = &*self.order;
+            let span = tracing::info_span!(
+                "session",
+                job = place.job,
+                task = place.task,
+                peer = owner.peer
+            );
+            match self.session(n_sessions).instrument(span).await {
                 Ok(()) => {
                     self.saw(Phase::Complete);
                     self.listener.completed().await;

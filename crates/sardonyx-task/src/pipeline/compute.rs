@@ -10,6 +10,7 @@ use arrow::array::RecordBatch;
 use bytes::Bytes;
 use sardonyx_queue::{Key, Receipt, Refused, Segments, Session, Transaction};
 use tokio::{sync::mpsc, time::Instant};
+use tracing::Instrument as _;
 
 use super::{End, Never, Task};
 use crate::{
@@ -73,7 +74,8 @@ impl Task {
                 let (saved, transaction) = self.save(worker, whole.transaction).await?;
                 worker = saved;
                 let positions = self.positions_of(&transaction);
-                let commit = Box::pin(session.commit(transaction));
+                let span = tracing::info_span!("commit", rows = whole.counts.rows_in);
+                let commit = Box::pin(session.commit(transaction).instrument(span));
                 committing = Some((commit, whole.counts, positions));
             }
             let forever = Instant::now() + Duration::from_secs(3600);
