@@ -116,7 +116,7 @@ fn board() -> Board {
     let mut board = Board { writer: 5, ..Board::default() };
     board.announce(&roster());
     let session = board.open(&roster().owners[0]).unwrap();
-    board.take(session, &[("u".into(), None, 11), ("u".into(), Some(3), 12)]);
+    board.take(session, &[(("u".into(), None, 11), (4, 2)), (("u".into(), Some(3), 12), (4, 3))]);
     let acks = vec![("u".into(), None, 11)];
     board.commit(Pending { session, content: Ok(b"content".to_vec()), acks });
     board

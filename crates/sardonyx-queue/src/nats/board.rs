@@ -3,7 +3,7 @@
 //! Whoever changes it writes it whole, on the condition that nobody else did in between. So it has
 //! one history, and a commit is one write of it. Pure; [`super::desk`] reads and writes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +15,10 @@ use crate::{
 
 /// A message by its place: from whom, in which lane, at which sequence of the queue's stream.
 pub(crate) type Spot = (String, Lane, u64);
+
+/// Which message of its sender it is: the number of the transaction, and the place in it. A message that
+/// was sent twice has the same twice.
+pub(crate) type Origin = (u64, u32);
 
 /// A message that was taken at least once and is not acknowledged.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -29,6 +33,28 @@ pub(crate) struct LaneBoard {
     /// Everything up to this sequence has been taken at least once.
     pub(crate) taken: u64,
     pub(crate) known: BTreeMap<u64, Known>,
+    /// The newest transaction of the sender of which something was taken, and what of it.
+    newest: (u64, BTreeSet<u32>),
+}
+
+impl LaneBoard {
+    /// Whether a message that is taken for the first time was taken before, at another sequence. The
+    /// servers drop what is sent twice, but not if they were killed in between and it had been deleted:
+    /// then nothing of it is left to be known by. All of a transaction is there before its sender
+    /// commits the next, and a lane is taken in order: so what is older than the newest is a copy.
+    fn is_repeated(&mut self, (n, index): Origin) -> bool {
+        if n > self.newest.0 {
+            self.newest = (n, BTreeSet::new());
+        }
+        n < self.newest.0 || !self.newest.1.insert(index)
+    }
+}
+
+/// What came of taking: messages, with how often each was taken, and copies of what was taken before.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Taking {
+    pub(crate) taken: Vec<(Spot, u32)>,
+    pub(crate) repeated: Vec<Spot>,
 }
 
 /// A transaction that is committed and may not have been carried out yet.
@@ -132,22 +158,26 @@ impl Board {
         spots.collect()
     }
 
-    /// Takes those of the messages that are still there, in order; says which, and how often each was
-    /// taken.
-    pub(crate) fn take(&mut self, session: u64, spots: &[Spot]) -> Vec<(Spot, u32)> {
-        let mut taken = Vec::new();
-        for spot in spots {
+    /// Takes those of the messages that are still there, in order.
+    pub(crate) fn take(&mut self, session: u64, spots: &[(Spot, Origin)]) -> Taking {
+        let mut taking = Taking::default();
+        for (spot, origin) in spots {
             if !self.is_for(session, spot.1) || !self.is_ready(spot) {
                 continue;
             }
             let lane = self.lanes.entry((spot.0.clone(), spot.1)).or_default();
+            if !lane.known.contains_key(&spot.2) && lane.is_repeated(*origin) {
+                lane.taken = lane.taken.max(spot.2);
+                taking.repeated.push(spot.clone());
+                continue;
+            }
             let known = lane.known.entry(spot.2).or_insert(Known { attempt: 0, holder: None });
             known.attempt += 1;
             known.holder = Some(session);
             lane.taken = lane.taken.max(spot.2);
-            taken.push((spot.clone(), known.attempt));
+            taking.taken.push((spot.clone(), known.attempt));
         }
-        taken
+        taking
     }
 
     /// Gives messages back; `false` if none of them was the session's.
@@ -198,5 +228,45 @@ impl Board {
         let lanes = self.lanes.iter().filter(|((name, _), _)| name == from);
         let known = lanes.flat_map(|(_, lane)| lane.known.values());
         known.filter(|known| known.holder.is_some()).count() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn board() -> Board {
+        let owner = Owner { peer: "a".into(), epoch: 1 };
+        let mut board = Board::default();
+        assert!(board.announce(&Roster { at: 1, owners: vec![owner.clone()] }));
+        assert_eq!(board.open(&owner), Ok(1));
+        board
+    }
+
+    fn take(board: &mut Board, messages: &[(u64, Origin)]) -> (Vec<u64>, Vec<u64>) {
+        let spot = |sequence: u64| ("up".to_owned(), None, sequence);
+        let spots: Vec<_> = messages.iter().map(|(at, origin)| (spot(*at), *origin)).collect();
+        let Taking { taken, repeated } = board.take(1, &spots);
+        let taken = taken.into_iter().map(|(spot, _)| spot.2).collect();
+        (taken, repeated.into_iter().map(|spot| spot.2).collect())
+    }
+
+    #[test]
+    fn a_copy_is_not_taken_and_is_done_with() {
+        let mut board = board();
+        assert_eq!(take(&mut board, &[(1, (7, 0)), (2, (7, 1))]), (vec![1, 2], vec![]));
+        // Of the same transaction: one that was sent twice, and one that came late.
+        assert_eq!(take(&mut board, &[(3, (7, 1)), (4, (7, 2))]), (vec![4], vec![3]));
+        assert_eq!(take(&mut board, &[(5, (9, 0)), (6, (7, 2))]), (vec![5], vec![6]));
+        assert!(board.is_done(&("up".to_owned(), None, 6)));
+        assert!(!board.is_done(&("up".to_owned(), None, 5)), "somebody has it");
+    }
+
+    #[test]
+    fn what_is_given_back_is_no_copy() {
+        let mut board = board();
+        assert_eq!(take(&mut board, &[(1, (7, 0)), (2, (8, 0))]), (vec![1, 2], vec![]));
+        assert!(board.release(1, &[("up".to_owned(), None, 1)]));
+        assert_eq!(take(&mut board, &[(1, (7, 0))]), (vec![1], vec![]));
     }
 }

@@ -6,10 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use async_nats::header::NATS_MESSAGE_ID;
 use tokio::task::JoinSet;
 
 use super::{
-    board::{Board, Spot},
+    board::{Board, Origin, Spot, Taking},
     desk::{Desk, body},
     servers::{Extent, KIND, Servers},
 };
@@ -33,6 +34,7 @@ const SWEEP_SELDOM: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug)]
 struct Fetched {
     lane: Lane,
+    origin: Origin,
     bytes: u64,
     body: Body,
 }
@@ -98,7 +100,9 @@ async fn fetch(
     let bytes = message.payload.len() as u64;
     let read = || {
         let lane = servers.names.lane_of(&message.subject)?;
-        Some(Fetched { lane, bytes, body: body(&kind?, message.payload.clone())? })
+        let id = message.headers.get(NATS_MESSAGE_ID)?;
+        let origin = servers.names.origin_of(id.as_str())?;
+        Some(Fetched { lane, origin, bytes, body: body(&kind?, message.payload.clone())? })
     };
     let strange = || Refused::Unavailable(format!("message {sequence} of {queue} is not ours"));
     read().map(Some).ok_or_else(strange)
@@ -121,6 +125,7 @@ impl Desk {
         }
         self.stock(&mut larder, &board, &queues, max).await?;
         let spots = larder.choose(&board, session, max);
+        let spots = larder.with_origins(spots);
         let is_empty = spots.is_empty();
         if is_empty {
             self.sweep(&mut larder, &board, &queues).await?;
@@ -129,10 +134,15 @@ impl Desk {
             if !board.sessions.contains_key(&session) {
                 return Err(Refused::Lost);
             }
-            let taken = if is_empty { Vec::new() } else { board.take(session, &spots) };
-            Ok((!taken.is_empty()).then_some(taken))
+            let taking = board.take(session, &spots);
+            Ok((taking != Taking::default()).then_some(taking))
         });
-        let taken = taken.await?.unwrap_or_default();
+        let Taking { taken, repeated } = taken.await?.unwrap_or_default();
+        for (from, _, sequence) in repeated {
+            tracing::info!(%from, sequence, "a copy of what was taken before");
+            // If it stays, the next sweep takes it out.
+            let _ = self.servers.delete(&self.queue(&from), sequence).await;
+        }
         let unpack = |(spot, attempt): (Spot, u32)| {
             let shelf = larder.shelves.get_mut(&spot.0)?;
             let body = shelf.messages.remove(&spot.2)?.body;
@@ -239,6 +249,12 @@ impl Desk {
 }
 
 impl Larder {
+    /// Spots of messages that are here, with which messages of their senders they are.
+    fn with_origins(&self, spots: Vec<Spot>) -> Vec<(Spot, Origin)> {
+        let origin = |spot: &Spot| Some(self.shelves.get(&spot.0)?.messages.get(&spot.2)?.origin);
+        spots.into_iter().filter_map(|spot| origin(&spot).map(|origin| (spot, origin))).collect()
+    }
+
     /// Messages for a session: lanes take turns, in order within each.
     fn choose(&mut self, board: &Board, session: u64, max: usize) -> Vec<Spot> {
         let mut lanes: BTreeMap<(String, Lane), VecDeque<(u64, u64)>> = BTreeMap::new();

@@ -13,6 +13,7 @@
 
 use std::fmt::Write as _;
 
+use super::board::Origin;
 use crate::{
     ledger::Lane,
     message::QueueName,
@@ -189,11 +190,27 @@ impl Names {
     pub(crate) fn message_id(&self, place: &Place, n: u64, index: usize) -> String {
         format!("{:032x}-{n}-{index}", hash(&self.board(place)))
     }
+
+    /// The number of the transaction in a message's id, and the place in it.
+    pub(crate) fn origin_of(&self, id: &str) -> Option<Origin> {
+        let (rest, index) = id.rsplit_once('-')?;
+        let (_, n) = rest.rsplit_once('-')?;
+        Some((n.parse().ok()?, index.parse().ok()?))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_says_where_it_comes_from() {
+        let names = Names::new("n");
+        let place = Place { job: "j".into(), task: "t".into() };
+        assert_eq!(names.origin_of(&names.message_id(&place, 7, 12)), Some((7, 12)));
+        assert_eq!(names.origin_of("7-x"), None);
+        assert_eq!(names.origin_of("7"), None);
+    }
 
     #[test]
     fn names_come_back_from_their_subjects() {

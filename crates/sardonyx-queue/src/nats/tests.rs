@@ -229,3 +229,43 @@ fn what_was_acknowledged_does_not_come_back_with_the_server() {
         }
     });
 }
+
+/// A transaction is carried out again after everything of it was taken and acknowledged and the server was
+/// killed: nothing is left on it by which the messages would be known.
+#[test]
+fn what_is_sent_again_after_the_server_was_killed_is_not_taken_again() {
+    run(async {
+        let servers = NatsServers::start(1).await;
+        let url = servers.url("twice");
+        let queues = Queues::open(&url).await.unwrap();
+        let (here, there) = (place("here"), place("there"));
+        let there = Place { job: here.job.clone(), ..there };
+        let output = queue(&there, "here");
+        let sends = vec![note(&output, None, "1"), note(&output, None, "2")];
+        let session = alone(&queues, &here).await;
+        session.commit(sending(sends.clone())).await.unwrap();
+        let nats = backend(&url).await;
+        let desk = nats.desk(&here);
+        let n = desk.settle().await.unwrap().n;
+        let downstream = alone(&queues, &there).await;
+        let acks = receive_n(&downstream, 2).await.iter().map(|it| it.receipt).collect();
+        downstream.commit(Transaction { acks, ..Transaction::default() }).await.unwrap();
+        depth_becomes(&queues, &output, 0, 0).await;
+        servers.kill(0);
+        servers.restart(0).await;
+        let todo = sending(sends);
+        let (outline, bodies) = frame::outline(todo).unwrap();
+        let content = Ok(frame::encode(&outline, bodies).unwrap().concat());
+        let pending = Pending { session: 1, content, acks: Vec::new() };
+        let nats = backend(&url).await;
+        nats.desk(&here).carry_out_again(n, &pending).await.unwrap();
+        // The next one comes, and only that.
+        let queues = Queues::open(&url).await.unwrap();
+        let session = alone(&queues, &here).await;
+        session.commit(sending(vec![note(&output, None, "3")])).await.unwrap();
+        let downstream = alone(&queues, &there).await;
+        let came = soon(downstream.receive(8)).await.unwrap();
+        assert_eq!(came.iter().map(crate::suite::text).collect::<Vec<_>>(), ["3"]);
+        depth_becomes(&queues, &output, 0, 1).await;
+    });
+}

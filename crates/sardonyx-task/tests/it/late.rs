@@ -73,8 +73,11 @@ impl Scene {
     }
 
     fn start(&self, owner: Owner, roster: Roster) -> Running {
+        self.start_with(owner, watch::channel(roster).1)
+    }
+
+    fn start_with(&self, owner: Owner, roster: watch::Receiver<Roster>) -> Running {
         let blueprint = Blueprint::read("j", &self.job, "write", &self.engine.registry).unwrap();
-        let (_, roster) = watch::channel(roster);
         let order = Order { place: place("write"), owner, roster, blueprint: Arc::new(blueprint) };
         self.engine.start(order, Arc::new(Nobody))
     }
