@@ -38,10 +38,13 @@ mod engine;
 mod error;
 mod etcd;
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod golden;
 mod local;
 mod location;
 mod memory;
+mod mutant;
 mod pieces;
 #[cfg(feature = "bench")]
 pub mod raw;
