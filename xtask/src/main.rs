@@ -1,12 +1,13 @@
 //! The project's own tool: what continuous integration runs, a person runs too, by the same name.
 //!
-//! `run`, `ids`, `fire` and `pictures` call cargo, `tidy` looks after what no compiler checks, `docs` writes
+//! `run`, `ids`, `fire`, `fuzz_all` and `pictures` call cargo, `tidy` looks after what no compiler checks, `docs` writes
 //! `docs/commands.md`.
 
 mod bench_peers;
 mod bench_report;
 mod docs;
 mod fire;
+mod fuzz_all;
 mod ids;
 mod pictures;
 mod run;
@@ -147,14 +148,18 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Throws noise and spoiled messages at every decoder of the mesh.
+    /// Throws noise and spoiled input at every decoder and machine that strangers' bytes reach.
     ///
-    /// A failure prints its seed; the same seed gives the same bytes.
-    MeshFuzz {
-        /// How many inputs to make.
-        #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = at_least_one())]
-        inputs: u64,
-        /// The first seed; left out, the test's own choice.
+    /// A finding is left in the corpus of its target below fuzz/corpus, where every test run tries it
+    /// from then on.
+    FuzzAll {
+        /// For how long each target is fuzzed.
+        #[arg(long, value_name = "N", default_value_t = 60, value_parser = at_least_one())]
+        seconds: u64,
+        /// Only the targets whose names begin so.
+        #[arg(long, value_name = "NAME")]
+        only: Option<String>,
+        /// The first seed; left out, the same every time.
         #[arg(long, value_name = "S")]
         seed: Option<u64>,
     },
@@ -197,7 +202,7 @@ fn main() -> ExitCode {
         Task::Sim { data: true, seeds, seed, .. } => {
             run::DATA_SIM.run(seeds.unwrap_or(10_000), seed)
         }
-        Task::MeshFuzz { inputs, seed } => run::MESH_FUZZ.run(inputs, seed),
+        Task::FuzzAll { seconds, only, seed } => fuzz_all::run(seconds, only.as_deref(), seed),
         Task::Sim { joins: true, .. } => run::joins(),
         Task::Sim { seeds, mutants: true, .. } => run::MUTANTS.run(seeds.unwrap_or(2_000), None),
         Task::Sim { seeds, seed, .. } => run::SIM.run(seeds.unwrap_or(10_000), seed),

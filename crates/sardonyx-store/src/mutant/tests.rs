@@ -4,6 +4,7 @@
 
 use std::{
     collections::BTreeSet,
+    ops::RangeInclusive,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -11,6 +12,7 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use sardonyx_core::{PeerId, Position};
+use tokio::task::JoinSet;
 
 use super::{Mutant, with_mutant};
 use crate::{
@@ -120,53 +122,60 @@ async fn read_until_last(mut subscription: Subscription) -> Result<Vec<String>, 
     }
 }
 
-/// One run; what is wrong with it, if anything. All of it is in this thread, where the switch is.
-fn run(seed: u64) -> Result<(), String> {
+/// Runs the seeds side by side, since most of a run is waiting before something is sent again. All
+/// of it is in this thread, where the switch is.
+fn run_all(seeds: RangeInclusive<u64>) -> Vec<(u64, Result<(), String>)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let memory = crate::memory::open();
-        let line = Arc::new(BadLine { memory, dice: Mutex::new(seed) });
-        let mut lanes = tokio::task::JoinSet::new();
-        let early = Store::over(line.clone(), Options::default()).unwrap();
-        let early = early.subscribe(Start::Origin);
-        for writer in 0..N_WRITERS {
-            let store = Store::over(line.clone(), Options::default()).unwrap();
-            for lane in 0..N_LANES {
-                let store = store.clone();
-                lanes.spawn(async move {
-                    let mut said = Vec::new();
-                    for n in 0..N_EACH {
-                        let label = format!("{writer}-{lane}-{n}");
-                        store.append(&labelled(&label)).await.unwrap();
-                        said.push(label);
-                    }
-                    said
-                });
-            }
-        }
-        let said: BTreeSet<String> = lanes.join_all().await.into_iter().flatten().collect();
-        let late = Store::over(line, Options::default()).unwrap();
-        late.append(&labelled("last")).await.unwrap();
-        let early = read_until_last(early).await?;
-        let late = read_until_last(late.subscribe(Start::Origin)).await?;
-        let distinct: BTreeSet<String> = early.iter().cloned().collect();
-        if early != late {
-            return Err("two readers see two logs".into());
-        }
-        if distinct.len() != early.len() {
-            return Err(format!("{} entries are read twice", early.len() - distinct.len()));
-        }
-        match distinct == said {
-            true => Ok(()),
-            false => Err(format!("{} of {} are read", distinct.len(), said.len())),
-        }
+        let runs: JoinSet<_> = seeds.map(async |seed| (seed, run(seed).await)).collect();
+        runs.join_all().await
     })
+}
+
+/// One run; what is wrong with it, if anything.
+async fn run(seed: u64) -> Result<(), String> {
+    let memory = crate::memory::open();
+    let line = Arc::new(BadLine { memory, dice: Mutex::new(seed) });
+    let mut lanes = JoinSet::new();
+    let early = Store::over(line.clone(), Options::default()).unwrap();
+    let early = early.subscribe(Start::Origin);
+    for writer in 0..N_WRITERS {
+        let store = Store::over(line.clone(), Options::default()).unwrap();
+        for lane in 0..N_LANES {
+            let store = store.clone();
+            lanes.spawn(async move {
+                let mut said = Vec::new();
+                for n in 0..N_EACH {
+                    let label = format!("{writer}-{lane}-{n}");
+                    store.append(&labelled(&label)).await.unwrap();
+                    said.push(label);
+                }
+                said
+            });
+        }
+    }
+    let said: BTreeSet<String> = lanes.join_all().await.into_iter().flatten().collect();
+    let late = Store::over(line, Options::default()).unwrap();
+    late.append(&labelled("last")).await.unwrap();
+    let early = read_until_last(early).await?;
+    let late = read_until_last(late.subscribe(Start::Origin)).await?;
+    let distinct: BTreeSet<String> = early.iter().cloned().collect();
+    if early != late {
+        return Err("two readers see two logs".into());
+    }
+    if distinct.len() != early.len() {
+        return Err(format!("{} entries are read twice", early.len() - distinct.len()));
+    }
+    match distinct == said {
+        true => Ok(()),
+        false => Err(format!("{} of {} are read", distinct.len(), said.len())),
+    }
 }
 
 #[test]
 fn over_a_bad_line_everybody_reads_each_append_once() {
-    for seed in 1..=20 {
-        assert_eq!(run(seed), Ok(()), "seed {seed}");
+    for (seed, outcome) in run_all(1..=20) {
+        assert_eq!(outcome, Ok(()), "seed {seed}");
     }
 }
 
@@ -179,8 +188,8 @@ fn each_rule_switched_off_is_found() {
             continue;
         }
         let begun = Instant::now();
-        let find = |seed: u64| Some((seed, run(seed).err()?));
-        let found = with_mutant(Some(mutant), || (1..=100).find_map(find));
+        let find = |seed: u64| run_all(seed..=seed).into_iter().find_map(|(_, it)| it.err());
+        let found = with_mutant(Some(mutant), || (1..=100).find_map(|it| Some((it, find(it)?))));
         let (seed, why) = found.unwrap_or_else(|| panic!("{name} goes unnoticed"));
         let ms = begun.elapsed().as_millis();
         println!("MUTANT\t{name}\tstore over a bad line: {why}\tseed {seed}\t{ms}");
