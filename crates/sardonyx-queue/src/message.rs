@@ -1,5 +1,7 @@
 //! What queues hold.
 
+mod lengths;
+
 use std::{fmt, io::Cursor};
 
 use arrow::{
@@ -9,6 +11,8 @@ use arrow::{
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+
+use crate::limits::{DECODED_BYTES_MAX, batch_bytes};
 
 /// A queue: messages for one task of a job, from one of its producers.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -90,6 +94,7 @@ impl Segments {
         match self {
             Segments::Batch(batch) => Ok(batch),
             Segments::Encoded(bytes) => {
+                lengths::check(&bytes)?;
                 let mut stream = StreamReader::try_new(Cursor::new(bytes), None)?;
                 stream.next().unwrap_or_else(|| {
                     Err(ArrowError::IpcError("an encoded message holds no batch".into()))
@@ -108,6 +113,13 @@ impl Segments {
                     Compression::Lz4 => Some(CompressionType::LZ4_FRAME),
                     Compression::Zstd => Some(CompressionType::ZSTD),
                 };
+                if kind.is_some() && batch_bytes(batch) as u64 > DECODED_BYTES_MAX {
+                    // It could be sent, and nobody would take the memory to read it.
+                    return Err(ArrowError::InvalidArgumentError(format!(
+                        "a batch that is compressed has at most {DECODED_BYTES_MAX} bytes; make \
+                         batches smaller (batch-size)"
+                    )));
+                }
                 let options = IpcWriteOptions::default().try_with_compression(kind)?;
                 let mut stream =
                     StreamWriter::try_new_with_options(Vec::new(), &batch.schema(), options)?;
