@@ -35,6 +35,9 @@ const TARGETS: &[Target] = &[
     target("store-frame", "sardonyx-store", LIB, "fuzz::a_stream_of_frames"),
     target("store-origin", "sardonyx-store", LIB, "fuzz::an_origin"),
     target("store-journal", "sardonyx-store", LIB, "fuzz::a_journal"),
+    target("queue-frame", "sardonyx-queue", LIB, "fuzz::a_stream_of_frames"),
+    target("queue-segments", "sardonyx-queue", LIB, "fuzz::encoded_segments"),
+    target("queue-journal", "sardonyx-queue", LIB, "fuzz::a_journal"),
     target("ids-resp", "sardonyx-ids", LIB, "tests::fuzz::requests_in_resp"),
     target("ids-raw", "sardonyx-ids", LIB, "tests::fuzz::requests_in_raw_frames"),
     target("ids-text", "sardonyx-ids", LIB, "tests::fuzz::an_id_as_text"),
@@ -42,6 +45,9 @@ const TARGETS: &[Target] = &[
     target("mesh-stream", "sardonyx-mesh", IT, "fuzz::a_stream_from_a_stranger"),
     target("mesh-kept", "sardonyx-mesh", IT, "fuzz::what_a_member_kept"),
     target("mesh-member", "sardonyx-mesh", IT, "fuzz::a_member_in_any_order_of_things"),
+    target("job-toml", "sardonyx-peer", IT, "fuzz::a_job_file_in_toml"),
+    target("job-json", "sardonyx-peer", IT, "fuzz::a_job_file_in_json"),
+    target("task-sql", "sardonyx-task", LIB, "sql::fuzz::a_query"),
 ];
 
 /// How many KiB of addresses a target may have: more than any needs, less than a length of 32 bits.
@@ -86,6 +92,8 @@ fn fuzz(target: &Target, seconds: u64, seed: Option<u64>) -> Command {
     shell.current_dir(crate::tree::root());
     shell.args(["test", "--quiet", "-p", target.package]).args(target.program);
     shell.args(["--", "--exact", target.test, "--nocapture", "--test-threads", "1"]);
+    // Some targets catch panics of libraries below them, and a backtrace takes longer than the rest.
+    shell.env("RUST_BACKTRACE", "0");
     shell.env("FUZZ_ONLY", target.name).env("FUZZ_SECONDS", seconds.to_string());
     if let Some(seed) = seed {
         shell.env("FUZZ_SEED", seed.to_string());

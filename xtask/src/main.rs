@@ -1,6 +1,6 @@
 //! The project's own tool: what continuous integration runs, a person runs too, by the same name.
 //!
-//! `run`, `ids`, `fire`, `fuzz_all` and `pictures` call cargo, `tidy` looks after what no compiler checks, `docs` writes
+//! `run`, `ids`, `fire`, `fuzz_all`, `mutants` and `pictures` call cargo, `tidy` looks after what no compiler checks, `docs` writes
 //! `docs/commands.md`.
 
 mod bench_peers;
@@ -9,6 +9,7 @@ mod docs;
 mod fire;
 mod fuzz_all;
 mod ids;
+mod mutants;
 mod pictures;
 mod run;
 mod scan;
@@ -163,6 +164,17 @@ enum Task {
         #[arg(long, value_name = "S")]
         seed: Option<u64>,
     },
+    /// Switches off the 32 rules that matter most, one after the other, and says what notices.
+    ///
+    /// Fails if one goes unnoticed: then a check has a hole.
+    Mutants {
+        /// Only this one, by its number (M17) or by its switch.
+        #[arg(long, value_name = "M")]
+        only: Option<String>,
+        /// One JSON object a line instead of a table.
+        #[arg(long)]
+        json: bool,
+    },
     /// Runs the same jobs here and on timely, Flink, Spark, Bytewax, DuckDB and Polars, and says who is
     /// how fast.
     BenchPeers {
@@ -203,6 +215,7 @@ fn main() -> ExitCode {
             run::DATA_SIM.run(seeds.unwrap_or(10_000), seed)
         }
         Task::FuzzAll { seconds, only, seed } => fuzz_all::run(seconds, only.as_deref(), seed),
+        Task::Mutants { only, json } => mutants::run(only.as_deref(), json),
         Task::Sim { joins: true, .. } => run::joins(),
         Task::Sim { seeds, mutants: true, .. } => run::MUTANTS.run(seeds.unwrap_or(2_000), None),
         Task::Sim { seeds, seed, .. } => run::SIM.run(seeds.unwrap_or(10_000), seed),

@@ -159,7 +159,7 @@ pub(crate) fn model(sizes: &[(&str, u64)]) -> Result<(), String> {
 }
 
 /// Optimised, because these are the runs in which a million is a small number.
-const RELEASE_TEST: &[&str] = &["test", "--release", "-p"];
+pub(crate) const RELEASE_TEST: &[&str] = &["test", "--release", "-p"];
 
 impl Property {
     /// Runs the property's test with `amount` of whatever it counts.
