@@ -7,9 +7,11 @@
 //! | `tokens.rs` | who could act for the mesh, and when | MB-2, MB-11 |
 //! | `ids.rs` | every id that was drawn | ID-1, ID-2, ID-4 |
 //! | `end.rs` | the cluster once it is calm | LR-1, LR-10, LR-12, DP-13 |
+//! | `growth.rs` | who grows, on an ordinary day | memory, files, threads, the log |
 //! | `traffic.rs` | whether enough happened to say anything at all | void runs |
 
 pub mod end;
+pub mod growth;
 pub mod ids;
 pub mod log;
 pub mod outputs;

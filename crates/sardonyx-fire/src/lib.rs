@@ -15,6 +15,7 @@
 
 pub mod draw;
 pub mod fault;
+mod gauge;
 pub mod judge;
 pub mod load;
 pub mod options;

@@ -3,7 +3,7 @@
 use std::{io::Write as _, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
-use sardonyx_fire::{draw, options::Options, plan::Plan, run, sandbox};
+use sardonyx_fire::{draw, options::Options, run, sandbox};
 
 /// Runs five nodes on real servers while everything goes wrong, and judges what came of it.
 ///
@@ -49,7 +49,7 @@ fn draw_ids(draw: &draw::Draw) -> Result<ExitCode, String> {
 fn fire(options: &Options) -> Result<ExitCode, String> {
     let mut out = std::io::stdout().lock();
     if options.plan {
-        let plan = Plan::draw(options.seed, options.storm_ms(), !options.no_sandbox);
+        let plan = options.plan(!options.no_sandbox);
         let text = serde_json::to_string_pretty(&plan).map_err(|why| why.to_string())?;
         writeln!(out, "{text}").map_err(|why| why.to_string())?;
         return Ok(ExitCode::SUCCESS);

@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::judge::traffic::{Least, USUAL};
+use crate::{
+    judge::traffic::{Least, ORDINARY, USUAL},
+    plan::Plan,
+};
 
 /// Where the log is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -57,6 +60,11 @@ pub struct Options {
     #[arg(long)]
     pub no_sandbox: bool,
 
+    /// An ordinary day instead of a storm: two nodes are killed and come back, one or the other twice a
+    /// minute, and nobody else may grow.
+    #[arg(long)]
+    pub soak: bool,
+
     /// How many rows each batch job has.
     #[arg(long, value_name = "N", default_value_t = 30_000)]
     pub rows: u64,
@@ -95,8 +103,19 @@ pub struct Options {
 }
 
 impl Options {
+    /// What goes wrong.
+    pub fn plan(&self, has_sandbox: bool) -> Plan {
+        match self.soak {
+            true => Plan::soak(self.seed, self.storm_ms()),
+            false => Plan::draw(self.seed, self.storm_ms(), has_sandbox),
+        }
+    }
+
     /// What must happen at least.
     pub fn least(&self) -> Least {
+        if self.soak {
+            return ORDINARY;
+        }
         Least {
             kills_a_minute: self.kills_least,
             rows_a_second: self.rows_least,

@@ -4,11 +4,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     fault::{Fault, KINDS, Kind},
+    place::NODES,
     rng::Rng,
 };
 
 /// How long nothing goes wrong at first: processes start, peers join, the first jobs begin.
 pub const WARM_UP_MS: u64 = 5_000;
+
+/// How many nodes live from the beginning to the end of an ordinary day; the others come and go.
+pub const STEADY_NODES: usize = 3;
+
+/// How far two kills are apart on an ordinary day, on average.
+const CHURN_MS: u64 = 30_000;
 
 /// Everything that a seed settles about the faults of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -50,6 +57,21 @@ impl Plan {
             }
         }
         plan.steps.sort_by_key(|step| step.at_ms);
+        plan
+    }
+
+    /// The plan of an ordinary day: now this node is killed, now that one, and comes back.
+    pub fn soak(seed: u64, storm_ms: u64) -> Plan {
+        let mut plan = Plan { seed, storm_ms, kinds: Vec::new(), steps: Vec::new() };
+        let mut rng = Rng::of(seed, 0);
+        let mut at_ms = WARM_UP_MS;
+        while at_ms < storm_ms {
+            let node = STEADY_NODES + rng.below((NODES - STEADY_NODES) as u64) as usize;
+            let fault = Fault::Kill { nodes: vec![node], down_ms: rng.below(10_000) };
+            plan.steps.push(Step { at_ms, fault });
+            at_ms += CHURN_MS / 2 + rng.below(CHURN_MS);
+        }
+        plan.kinds.push(("kill".to_owned(), CHURN_MS));
         plan
     }
 
@@ -132,6 +154,18 @@ mod tests {
                 assert!(!is_cut, "seed {seed}: {step:?}");
             }
         }
+    }
+
+    #[test]
+    fn on_an_ordinary_day_most_stay() {
+        let plan = Plan::soak(4, 60 * MINUTE);
+        let killed = |step: &Step| match &step.fault {
+            Fault::Kill { nodes, .. } => nodes.clone(),
+            other => panic!("{other:?}"),
+        };
+        let killed: BTreeSet<_> = plan.steps.iter().flat_map(killed).collect();
+        assert_eq!(killed, (STEADY_NODES..NODES).collect());
+        assert!(plan.steps.len() > 80, "{} kills in an hour", plan.steps.len());
     }
 
     #[test]

@@ -64,6 +64,11 @@ impl Process {
         }
     }
 
+    /// Its process id, if it runs.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.child().as_ref().map(Child::id)
+    }
+
     /// Nobody else takes it down while this is held.
     pub(crate) async fn lane(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.lane.lock().await

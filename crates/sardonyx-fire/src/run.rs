@@ -21,8 +21,9 @@ use tokio::{
 use crate::{
     draw,
     fault::Fault,
+    gauge::{self, Gauge},
     judge::{
-        Finding, end, ids, log,
+        Finding, end, growth, ids, log,
         outputs::compare,
         tokens::{self, Sighting},
         traffic::{self, Traffic},
@@ -38,7 +39,7 @@ use crate::{
     stream::{self, Stream},
     trace,
     watch::{Pollers, Record, look_after},
-    world::{Paths, World},
+    world::{Paths, TRIM_AFTER, World},
 };
 
 /// How long everybody has to come together at first.
@@ -47,7 +48,7 @@ const START_MAX: Duration = Duration::from_secs(120);
 /// Runs it, in a network of its own if this process is in a sandbox.
 pub fn run(options: &Options, dir: &Path) -> Result<Verdict, String> {
     let has_sandbox = sandbox::is_inside();
-    let plan = Plan::draw(options.seed, options.storm_ms(), has_sandbox);
+    let plan = options.plan(has_sandbox);
     let written = serde_json::to_string_pretty(&plan).map_err(|why| why.to_string())?;
     fs::write(dir.join("plan.json"), written).map_err(at(dir))?;
     let program = program(options)?;
@@ -119,6 +120,10 @@ async fn whole(
     let mut background = tokio::task::JoinSet::new();
     background.spawn(async move { said(followed.follow(log_store, &log_path).await) });
     background.spawn(look_after(Arc::clone(&world)));
+    let gauge = Gauge::default();
+    if options.soak {
+        background.spawn(gauge.clone().look(Arc::clone(&world), record.clone(), store.clone()));
+    }
     let pollers = Pollers::start(&world).map_err(at(&dir))?;
     until(START_MAX, "one ring at first", || ring(&world, &record).is_empty()).await?;
     say("one ring; the storm begins");
@@ -138,11 +143,15 @@ async fn whole(
     world.trace.note("calm", json!({}));
     say(&format!("{} jobs; now it calms down", jobs.len()));
 
+    let grown = gauge.seen();
     let calm = calm(options, &world, &record, &jobs, &stream, n_due).await;
     world.trace.note("calm-over", json!({"late": calm}));
     let sightings = pollers.stop();
     let seen = Seen { seconds, jobs, stream, n_due, late: calm, sightings };
-    let verdict = judge(options, plan, &world, &store, seen).await?;
+    let mut verdict = judge(options, plan, &world, &store, seen).await?;
+    if options.soak {
+        verdict.findings.extend(judge_growth(&grown, &dir, seconds)?);
+    }
     drop(background);
     Ok(verdict)
 }
@@ -493,6 +502,18 @@ fn judge_tokens(seen: &Seen, traced: &[Value]) -> Finding {
         sightings.len()
     );
     Finding::new("MB-2: never two valid tokens", what, broken)
+}
+
+/// How much of an ordinary day passes before anybody's size counts.
+const WARM_PART: f64 = 0.25;
+
+fn judge_growth(grown: &gauge::Seen, dir: &Path, seconds: f64) -> Result<[Finding; 2], String> {
+    let sizes = serde_json::to_string(&grown.sizes).map_err(|why| why.to_string())?;
+    fs::write(dir.join("sizes.json"), sizes).map_err(at(dir))?;
+    let (seen, broken) = growth::judge(&grown.sizes, seconds * WARM_PART);
+    let of_processes = Finding::new("nobody grows who stays", seen, broken);
+    let (seen, broken) = growth::judge_log(&grown.log, TRIM_AFTER as u64);
+    Ok([of_processes, Finding::new("the log is bounded", seen, broken)])
 }
 
 async fn judge_ids(options: &Options, world: &World) -> Result<(u64, Finding), String> {

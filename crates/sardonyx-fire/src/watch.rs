@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use sardonyx_core::{Entry, JobId, Replica};
+use sardonyx_core::{Entry, JobId, Position, Replica};
 use sardonyx_store::{Delivery, Start, Store};
 use serde_json::{Value, json};
 
@@ -30,11 +30,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// The log so far, played.
 #[derive(Clone, Default)]
-pub(crate) struct Record(Arc<Mutex<Played>>);
+pub(crate) struct Record {
+    played: Arc<Mutex<Played>>,
+    /// Of all entries, in order.
+    positions: Arc<Mutex<Vec<Position>>>,
+}
 
 impl Record {
     fn with<T>(&self, look: impl FnOnce(&mut Played) -> T) -> T {
-        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        look(&mut self.played.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The cluster, as far as the log was read.
@@ -50,6 +54,13 @@ impl Record {
     /// Whether the job is over.
     pub(crate) fn is_over(&self, job: &JobId) -> bool {
         self.with(|played| played.outcome(job).is_some())
+    }
+
+    /// How many entries there are behind a position.
+    pub(crate) fn n_after(&self, origin: Option<Position>) -> u64 {
+        let positions = self.positions.lock().unwrap_or_else(PoisonError::into_inner);
+        let n_before = positions.partition_point(|at| Some(*at) <= origin);
+        (positions.len() - n_before) as u64
     }
 
     /// Follows the log for ever, and writes down all of it.
@@ -68,6 +79,14 @@ impl Record {
                 for line in &lines {
                     writeln!(file, "{}", line.to_text())?;
                 }
+                let entries = lines.iter().filter_map(|line| match line {
+                    Line::Entry(entry) => Some(entry.position),
+                    Line::Unreadable(at, _) => Some(*at),
+                    Line::Origin(..) => None,
+                });
+                let mut positions = self.positions.lock().unwrap_or_else(PoisonError::into_inner);
+                positions.extend(entries);
+                drop(positions);
                 let at = self.with(|played| {
                     lines.iter().for_each(|line| played.play(line, &Default::default()));
                     played.position

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// How many entries the log may have before nodes trim it: several times in a run.
-const TRIM_AFTER: usize = 1_500;
+pub(crate) const TRIM_AFTER: usize = 1_500;
 
 /// How many jobs that are over are kept with all their details.
 const HISTORY_MAX: usize = 20;

@@ -29,7 +29,7 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use sardonyx_queue::{Key, Owner, Place, QueueName, Queues, Refused, Roster};
+use sardonyx_queue::{Key, Owner, Place, QueueName, Queues, Refused, Roster, Session};
 use tokio::{
     sync::{Notify, Semaphore, mpsc, watch},
     task::JoinHandle,
@@ -236,7 +236,7 @@ impl Task {
             () = session.lost() => Err(End::Refused(Refused::Lost)),
             // An error means that nobody can grant it any more.
             Ok(_) = may_seal.wait_for(|granted| *granted) => Ok(()),
-            end = self.follow_roster(roster, input.as_deref()) => end.map(|never| match never {}),
+            end = self.follow_roster(&session, roster, input.as_deref()) => end.map(|never| match never {}),
             end = self.compute(&session, taken, number) => end.map(|never| match never {}),
             end = self.fetch(&session, &items, &notes, &asks) => end.map(|never| match never {}),
             end = self.read_splits(&session, splits, &items, input.clone()) => {
@@ -252,9 +252,11 @@ impl Task {
         ended
     }
 
-    /// Tells the queues who works here now, so that those who do not are fenced.
+    /// Tells the queues who works here now, so that those who do not are fenced; what those have written
+    /// is then whole.
     async fn follow_roster(
         &self,
+        session: &Session,
         mut roster: watch::Receiver<Roster>,
         input: Option<&dyn crate::Input>,
     ) -> Result<Never, End> {
@@ -268,6 +270,9 @@ impl Task {
             let now = roster.borrow_and_update().clone();
             if !mutant::is_on(Mutant::NoAnnounce) {
                 self.engine.queues.announce(&self.order.place, &now).await?;
+            }
+            if self.order.blueprint.kind == Kind::Output {
+                self.recover(session, &now).await?;
             }
             self.look_again.notify_one();
             if deals {

@@ -34,13 +34,12 @@ impl Rosters {
     }
 }
 
-/// A roster with the same owners is the same roster, however many entries later.
+/// A roster with the same owners is no news, however many entries later. But it is written down: whoever
+/// looks next must see that nobody came in between and stayed.
 fn write(sender: &watch::Sender<Roster>, owners: Vec<Owner>, position: Position) {
     sender.send_if_modified(|roster| {
         let has_changed = roster.owners != owners;
-        if has_changed {
-            *roster = Roster { at: position.0, owners };
-        }
+        *roster = Roster { at: position.0, owners };
         has_changed
     });
 }
@@ -53,4 +52,21 @@ fn owners(replica: &Replica, job: &JobId, task: &TaskId) -> Vec<Owner> {
         Some(Owner { peer: peer.to_string(), epoch: since.0 })
     };
     peers.into_iter().flatten().filter_map(owner).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_owners_are_no_news_and_are_known_to_be_so_until_now() {
+        let (sender, mut seen) = watch::channel(Roster::default());
+        let owners = vec![Owner { peer: "a".into(), epoch: 3 }];
+        write(&sender, owners.clone(), Position(3));
+        assert!(seen.has_changed().expect("its sender is there"));
+        assert_eq!(seen.borrow_and_update().at, 3);
+        write(&sender, owners.clone(), Position(9));
+        assert!(!seen.has_changed().expect("its sender is there"));
+        assert_eq!(*seen.borrow(), Roster { at: 9, owners });
+    }
 }

@@ -116,6 +116,12 @@ impl Board {
         }
     }
 
+    /// Whether a message has been acknowledged.
+    pub(crate) fn is_done(&self, spot: &Spot) -> bool {
+        let lane = self.lanes.get(&(spot.0.clone(), spot.1));
+        lane.is_some_and(|lane| spot.2 <= lane.taken && !lane.known.contains_key(&spot.2))
+    }
+
     /// Messages that were taken and given back.
     pub(crate) fn given_back(&self, session: u64) -> Vec<Spot> {
         let lanes = self.lanes.iter().filter(|((_, lane), _)| self.is_for(session, *lane));
@@ -177,6 +183,14 @@ impl Board {
         }
         self.n += 1;
         self.pending = Some(pending);
+    }
+
+    /// How many messages from `from` were taken and are not acknowledged, and up to where some were.
+    pub(crate) fn taken_from(&self, from: &str) -> (u64, u64) {
+        let lanes = self.lanes.iter().filter(|((name, _), _)| name == from);
+        lanes.fold((0, 0), |(n_known, top), (_, lane)| {
+            (n_known + lane.known.len() as u64, top.max(lane.taken))
+        })
     }
 
     /// How many messages from `from` are in somebody's hands.

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use tokio::task::JoinSet;
@@ -23,6 +24,11 @@ use crate::{
 /// How many messages are fetched at once.
 const FETCHES_MAX: u64 = 64;
 
+/// How long a queue stands still before it is looked through for messages that are done with.
+/// Again after twice as long, and then again, up to the longer of these.
+const SWEEP_AFTER: Duration = Duration::from_secs(1);
+const SWEEP_SELDOM: Duration = Duration::from_secs(60);
+
 /// A message with its body.
 #[derive(Clone, Debug)]
 struct Fetched {
@@ -36,6 +42,33 @@ struct Shelf {
     /// Everything up to this sequence has been looked at.
     high: u64,
     messages: BTreeMap<u64, Fetched>,
+    still: Still,
+}
+
+/// Whether anything moves in a queue.
+#[derive(Debug, Default)]
+struct Still {
+    /// How the queue was, and how many transactions the task had had.
+    stand: Option<(Extent, u64)>,
+    /// How long nothing has to move yet, and from when on.
+    wait: Duration,
+    since: Option<Instant>,
+}
+
+impl Still {
+    /// Whether it has stood still for long enough to be looked through; the next time that takes longer.
+    fn is_due(&mut self, now: (Extent, u64)) -> bool {
+        if self.stand != Some(now) {
+            *self = Still { stand: Some(now), wait: SWEEP_AFTER, since: Some(Instant::now()) };
+            return false;
+        }
+        let is_due = self.since.is_some_and(|since| since.elapsed() >= self.wait);
+        if is_due {
+            self.wait = (self.wait * 2).min(SWEEP_SELDOM);
+            self.since = Some(Instant::now());
+        }
+        is_due
+    }
 }
 
 /// What this process has fetched for a task, by sender.
@@ -89,6 +122,9 @@ impl Desk {
         self.stock(&mut larder, &board, &queues, max).await?;
         let spots = larder.choose(&board, session, max);
         let is_empty = spots.is_empty();
+        if is_empty {
+            self.sweep(&mut larder, &board, &queues).await?;
+        }
         let taken = self.change(|board| {
             if !board.sessions.contains_key(&session) {
                 return Err(Refused::Lost);
@@ -147,6 +183,37 @@ impl Desk {
                 });
                 shelf.messages.extend(ours);
                 shelf.high = end;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes messages out that were acknowledged and are there all the same: a server that was killed
+    /// does not remember what it deleted last, and a queue that has them would never be empty. Only
+    /// where nothing moves: what is looked at one by one is then little, or somebody else's.
+    async fn sweep(
+        &self,
+        larder: &mut Larder,
+        board: &Board,
+        queues: &[(QueueName, Extent)],
+    ) -> Result<(), Refused> {
+        for (queue, extent) in queues {
+            let (n_known, top) = board.taken_from(&queue.from);
+            let shelf = larder.shelves.entry(queue.from.clone()).or_default();
+            if extent.messages <= n_known || !shelf.still.is_due((*extent, board.n)) {
+                continue;
+            }
+            let mut next = extent.first;
+            while let Some((sequence, subject)) = self.servers.first_from(queue, next).await? {
+                if sequence > top {
+                    break;
+                }
+                next = sequence + 1;
+                let lane = self.servers.names.lane_of(&subject);
+                if lane.is_some_and(|it| board.is_done(&(queue.from.clone(), it, sequence))) {
+                    tracing::info!(%queue, sequence, "acknowledged, and there again: taken out");
+                    self.servers.delete(queue, sequence).await?;
+                }
             }
         }
         Ok(())

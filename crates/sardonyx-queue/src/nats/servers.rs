@@ -61,7 +61,7 @@ pub(crate) enum Unwritten {
 }
 
 /// How much is in a queue's stream.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Extent {
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
@@ -82,6 +82,17 @@ struct Filter<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     subjects_filter: Option<&'a str>,
     offset: usize,
+}
+
+#[derive(Serialize)]
+struct Deletion {
+    seq: u64,
+    no_erase: bool,
+}
+
+#[derive(Deserialize)]
+struct Deleted {
+    success: bool,
 }
 
 #[derive(Deserialize)]
@@ -382,16 +393,40 @@ impl Servers {
         }
     }
 
+    /// The first message at a sequence of a queue or behind it: its sequence and its subject.
+    pub(crate) async fn first_from(
+        &self,
+        queue: &QueueName,
+        sequence: u64,
+    ) -> Result<Option<(u64, String)>, Refused> {
+        let (stream, all) = (self.stream(queue).await?, self.names.lanes(queue));
+        match stream.get_first_raw_message_by_subject(all, sequence).await {
+            Ok(message) => Ok(Some((message.sequence, message.subject.to_string()))),
+            Err(why) if why.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+            Err(why) => Err(unavailable(why)),
+        }
+    }
+
     /// Takes a message out of a queue. It may be gone already.
+    ///
+    /// It is not wiped: that would cost a write for each, and a server of version 2.9 that is killed
+    /// afterwards counts wiped messages as if they were there, for ever. One that is merely deleted may
+    /// be there again as a whole, and is then deleted again (see [`super::larder`]).
     pub(crate) async fn delete(&self, queue: &QueueName, sequence: u64) -> Result<(), Refused> {
-        match self.stream(queue).await?.delete_message(sequence).await {
-            Ok(_) => Ok(()),
-            Err(why) => match self.fetch(queue, sequence).await {
-                Ok(None) => Ok(()),
-                // The stream has gone with its job.
-                Err(_) if self.extent(queue).await?.last == 0 => Ok(()),
-                Ok(Some(_)) | Err(_) => Err(unavailable(why)),
-            },
+        let subject = format!("STREAM.MSG.DELETE.{}", self.names.stream(queue));
+        let ask = Deletion { seq: sequence, no_erase: true };
+        let answer: Response<Deleted> =
+            self.context.request(subject, &ask).await.map_err(unavailable)?;
+        let why = match answer {
+            Response::Ok(Deleted { success: true }) => return Ok(()),
+            Response::Ok(Deleted { success: false }) => unavailable("a message was not deleted"),
+            Response::Err { error } => unavailable(error),
+        };
+        match self.fetch(queue, sequence).await {
+            Ok(None) => Ok(()),
+            // The stream has gone with its job.
+            Err(_) if self.extent(queue).await?.last == 0 => Ok(()),
+            Ok(Some(_)) | Err(_) => Err(why),
         }
     }
 

@@ -10,7 +10,7 @@ use super::{
     desk::read_key,
 };
 use crate::{
-    Owner, Place, Queues, Refused, Transaction,
+    Depth, Owner, Place, Queues, Refused, Transaction,
     location::Location,
     remote::frame,
     suite::{
@@ -187,5 +187,45 @@ fn a_cluster_outlives_each_of_its_servers() {
         let wanted: Vec<_> = (0..n_sent).map(|n: u32| n.to_string()).collect();
         assert_eq!(receive_texts(&session, wanted.len()).await, wanted);
         depth_becomes(&queues, &input, 0, u64::from(n_sent)).await;
+    });
+}
+
+/// A server that is killed forgets what it has just deleted: the messages are there again. Whoever works
+/// on the task finds that they were acknowledged, and does not count them, nor get them again.
+#[test]
+fn what_was_acknowledged_does_not_come_back_with_the_server() {
+    run(async {
+        let servers = NatsServers::start(1).await;
+        let queues = Queues::open(&servers.url("killed")).await.unwrap();
+        let here = place("here");
+        let input = queue(&here, "up");
+        let session = alone(&queues, &here).await;
+        let sends = (0..6).map(|n| note(&input, (n % 2 == 1).then_some(0), &n.to_string()));
+        session.commit(sending(sends.collect())).await.unwrap();
+        let held = receive_n(&session, 6).await;
+        // The last one keeps the servers from forgetting the file as a whole.
+        let last = held.iter().map(|it| it.id).max();
+        let acks = held.iter().filter(|it| Some(it.id) != last).map(|it| it.receipt).collect();
+        session.commit(Transaction { acks, ..Transaction::default() }).await.unwrap();
+        depth_becomes(&queues, &input, 0, 1).await;
+        servers.kill(0);
+        servers.restart(0).await;
+        let only_the_last = async {
+            while !matches!(queues.depth(&input).await, Ok(Depth { ready: 0, in_flight: 1 })) {
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        };
+        // Somebody waits for more, as tasks do; what is refused while the line is down is asked again.
+        let more = async {
+            loop {
+                if let Ok(more) = session.receive(1).await {
+                    return more;
+                }
+            }
+        };
+        tokio::select! {
+            more = more => panic!("again: {more:?}"),
+            () = soon(only_the_last) => {}
+        }
     });
 }

@@ -75,15 +75,20 @@ impl Task {
         self.desk.run(move || output.finish(&parts)).await?.map_err(End::Failed)
     }
 
-    /// Parts whose sessions are over may show what they committed.
+    /// Parts whose sessions are over may show what they committed. Over is who is not among the owners,
+    /// unless it was given the task later than we know of: the queues may let us in on an older
+    /// roster than somebody else's.
     pub(super) async fn recover(&self, session: &Session, roster: &Roster) -> Result<(), End> {
         let others = roster.owners.iter().filter(|owner| **owner != self.order.owner);
         let alive: Vec<String> = others.map(part_prefix).collect();
+        let later = epoch_prefix(roster.at + 1);
         let mut parts = session.scan("part/").await?;
         for (key, _) in &mut parts {
             *key = key.strip_prefix("part/").unwrap_or(key).to_owned();
         }
-        parts.retain(|(part, _)| !alive.iter().any(|prefix| part.starts_with(prefix)));
+        parts.retain(|(part, _)| {
+            *part < later && !alive.iter().any(|prefix| part.starts_with(prefix))
+        });
         if parts.is_empty() {
             return Ok(());
         }
@@ -109,5 +114,10 @@ fn once(committed: Result<(), Refused>) -> Result<bool, End> {
 
 /// With what the names of all parts of an owner begin. They sort by when it was given the task.
 pub(super) fn part_prefix(owner: &Owner) -> String {
-    format!("{:016x}-{}-", owner.epoch, owner.peer)
+    format!("{}{}-", epoch_prefix(owner.epoch), owner.peer)
+}
+
+/// The least name of all parts whose owners were given the task at an entry.
+fn epoch_prefix(epoch: u64) -> String {
+    format!("{epoch:016x}-")
 }

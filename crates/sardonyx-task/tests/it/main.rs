@@ -6,6 +6,7 @@ mod bad;
 mod confined;
 mod follow;
 mod inputs;
+mod late;
 mod moved;
 mod outputs;
 mod speed;

@@ -64,6 +64,17 @@ impl From<sardonyx_store::Error> for Failure {
     }
 }
 
+/// The same for queues.
+impl From<sardonyx_queue::OpenError> for Failure {
+    fn from(error: sardonyx_queue::OpenError) -> Failure {
+        use sardonyx_queue::OpenError;
+        match error {
+            OpenError::NotConfigured(_) => Failure::input(error),
+            OpenError::Unavailable(_) | OpenError::Corrupt(_) => Failure::world(error),
+        }
+    }
+}
+
 /// A node that stops for good says why.
 impl From<sardonyx_peer::Fatal> for Failure {
     fn from(fatal: sardonyx_peer::Fatal) -> Failure {

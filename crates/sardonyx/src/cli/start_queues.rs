@@ -25,7 +25,7 @@ pub(super) async fn open(
     token: Option<&Path>,
 ) -> Result<Option<NodeQueues>, Failure> {
     if let Some(url) = named {
-        let queues = Queues::open(url).await.map_err(Failure::input)?;
+        let queues = Queues::open(url).await?;
         return Ok(Some(NodeQueues { queues, server: None }));
     }
     match Location::parse(store)? {
@@ -47,7 +47,7 @@ async fn beside(
     token: Option<&Path>,
 ) -> Result<NodeQueues, Failure> {
     let url = format!("embedded:{}", dir.join("queues").display());
-    let queues = Queues::open(&url).await.map_err(Failure::input)?;
+    let queues = Queues::open(&url).await?;
     let token = token.map(|path| {
         let text = std::fs::read_to_string(path);
         let text = text.map_err(|why| Failure::input(format!("{}: {why}", path.display())))?;

@@ -153,6 +153,17 @@ impl Chrome {
         self.ask("Page.navigate", &json!({ "url": url }));
     }
 
+    /// Goes to a place within the page.
+    ///
+    /// The browser drops such a step, without a word, once there were 200 in ten seconds: so it is
+    /// taken until it holds.
+    pub fn go(&mut self, place: &str) {
+        let place = json!(place);
+        self.wait(&format!(
+            "location.hash === {place} || ((location.hash = {place}), location.hash === {place})"
+        ));
+    }
+
     /// What an expression in the page is now.
     pub fn eval(&mut self, expression: &str) -> Value {
         let params = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});

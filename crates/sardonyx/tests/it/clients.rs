@@ -117,6 +117,15 @@ fn mistakes_are_told_before_anything_starts() {
     assert!(ran.stderr.contains("write 500ms, 2s, 5m or 1h"), "{}", ran.stderr);
 }
 
+/// Nothing is wrong with what was given: whoever looks after the node may start it again.
+#[test]
+fn queues_that_cannot_be_reached_are_the_worlds_fault() {
+    let nobody = "nats://127.0.0.1:1/jobs";
+    let ran = sardonyx(&["start", "--store", "memory:", "--queues", nobody], "");
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    assert!(ran.stderr.contains("does NATS run there"), "{}", ran.stderr);
+}
+
 #[test]
 fn a_node_whose_store_is_gone_still_stops_when_it_is_asked_to() {
     let server = Server::start();

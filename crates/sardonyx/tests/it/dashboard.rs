@@ -349,9 +349,8 @@ fn names_that_try_to_be_code_stay_text() {
             json!(name)
         );
         assert_eq!(scene.chrome.eval(&shown), true, "{name}");
-        scene
-            .chrome
-            .eval(&format!("location.hash = '#/jobs/' + encodeURIComponent({})", json!(name)));
+        let coded = scene.chrome.eval(&format!("encodeURIComponent({})", json!(name)));
+        scene.chrome.go(&format!("#/jobs/{}", coded.as_str().expect("a text")));
         scene.chrome.wait("document.querySelector('#job-state')");
         scene
             .chrome
@@ -362,12 +361,13 @@ fn names_that_try_to_be_code_stay_text() {
             json!(name)
         ));
         assert_eq!(scene.chrome.eval(STRANGE), 0, "{name}");
-        scene.chrome.eval("location.hash = '#/jobs'");
+        scene.chrome.go("#/jobs");
         scene.chrome.wait("document.querySelectorAll('#jobs tr').length === 200");
     }
-    for place in ["#/", "#/time", "#/nodes"] {
-        scene.chrome.eval(&format!("location.hash = '{place}'"));
-        scene.chrome.wait("document.querySelector('.ring, #peers')");
+    for (place, view) in [("#/", "overview"), ("#/time", "time"), ("#/nodes", "nodes")] {
+        scene.chrome.go(place);
+        scene.chrome.wait(&format!("document.querySelector('#main').dataset.view === '{view}'"));
+        scene.chrome.wait("document.querySelector('#main .ring, #main #peers')");
     }
     assert_eq!(scene.chrome.eval("window.pwned === undefined"), true);
     assert_eq!(scene.chrome.eval(STRANGE), 0);

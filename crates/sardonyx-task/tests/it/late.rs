@@ -1,0 +1,169 @@
+//! A peer that has not heard of another yet: its picture of who works is older than what the queues know.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use async_trait::async_trait;
+use sardonyx_queue::{
+    Body, Outgoing, Owner, Place, QueueName, Queues, Roster, Segments, Transaction,
+};
+use sardonyx_task::{
+    Blueprint, Registry,
+    meter::Meters,
+    pipeline::{Engine, Listener, Order, Running},
+    pool::Pool,
+    spy::{Phase, Spy},
+};
+use serde_json::json;
+use tokio::sync::{mpsc, watch};
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// Who commits, and who has begun.
+struct Heard(mpsc::UnboundedSender<Phase>);
+
+impl Spy for Heard {
+    fn saw(&self, _: &Place, phase: Phase, _: Option<&RecordBatch>) {
+        if matches!(phase, Phase::Commit | Phase::CloseSession) {
+            // The test may be over.
+            let _ = self.0.send(phase);
+        }
+    }
+}
+
+struct Nobody;
+
+#[async_trait]
+impl Listener for Nobody {
+    async fn drained(&self) {}
+    async fn completed(&self) {}
+    async fn failed(&self, why: String) {
+        panic!("{why}");
+    }
+}
+
+struct Scene {
+    engine: Engine,
+    heard: mpsc::UnboundedReceiver<Phase>,
+    job: serde_json::Value,
+}
+
+fn place(task: &str) -> Place {
+    Place { job: "j".into(), task: task.into() }
+}
+
+fn owner(peer: &str, epoch: u64) -> Owner {
+    Owner { peer: peer.into(), epoch }
+}
+
+impl Scene {
+    fn new(out: &Path) -> Scene {
+        let (sees, heard) = mpsc::unbounded_channel();
+        let engine = Engine {
+            queues: Queues::memory(),
+            registry: Arc::new(Registry::built_in()),
+            pool: Pool::inline(),
+            spy: Arc::new(Heard(sees)),
+            meters: Meters::default(),
+        };
+        let job = json!({"name": "j", "workflow": [["make", "write"]], "catalog": {
+            "make": {"type": "input", "plugin": "generate", "count": 1},
+            "write": {"type": "output", "plugin": "file", "path": out, "roll-every": "1h"}}});
+        Scene { engine, heard, job }
+    }
+
+    fn start(&self, owner: Owner, roster: Roster) -> Running {
+        let blueprint = Blueprint::read("j", &self.job, "write", &self.engine.registry).unwrap();
+        let (_, roster) = watch::channel(roster);
+        let order = Order { place: place("write"), owner, roster, blueprint: Arc::new(blueprint) };
+        self.engine.start(order, Arc::new(Nobody))
+    }
+
+    /// Sends rows to the task, and waits until they are committed.
+    async fn rows(&mut self, from: i64, to: i64) {
+        let maker = owner("maker", 1);
+        let alone = Roster { at: 1, owners: vec![maker.clone()] };
+        let session = self.engine.queues.session(&place("make"), &maker, &alone).await.unwrap();
+        let column: ArrayRef = Arc::new(Int64Array::from_iter_values(from..to));
+        let batch = RecordBatch::try_from_iter([("n", column)]).unwrap();
+        let queue = QueueName { job: "j".into(), task: "write".into(), from: "make".into() };
+        let body = Body::Segments(Segments::Batch(batch));
+        let sends = vec![Outgoing { queue, partition: None, body }];
+        session.commit(Transaction { sends, ..Transaction::default() }).await.unwrap();
+        self.committed().await;
+    }
+
+    async fn committed(&mut self) {
+        loop {
+            let heard = tokio::time::timeout(SOON, self.heard.recv()).await.unwrap().unwrap();
+            if heard == Phase::Commit {
+                return;
+            }
+        }
+    }
+}
+
+fn rows_in(directory: &Path) -> Vec<i64> {
+    let mut rows = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            let text = std::fs::read_to_string(path).unwrap();
+            rows.extend(text.lines().skip(1).map(|line| line.parse::<i64>().unwrap()));
+        }
+    }
+    rows.sort_unstable();
+    rows
+}
+
+/// Waits until so many rows are shown, or for some seconds.
+async fn shows(directory: &Path, n: usize) {
+    let begun = std::time::Instant::now();
+    while rows_in(directory).len() < n && begun.elapsed() < Duration::from_secs(5) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// The old peer opens its session with a roster from before the young one came, and shows what those
+/// have written who are gone. The young one is not gone.
+#[tokio::test]
+async fn whoever_is_not_known_yet_keeps_its_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut scene = Scene::new(&directory.path().join("n.csv"));
+    let (old, young) = (owner("old", 10), owner("young", 20));
+    let both = Roster { at: 20, owners: vec![old.clone(), young.clone()] };
+    let writing = scene.start(young, both.clone());
+    scene.rows(0, 3).await;
+    let late = scene.start(old.clone(), Roster { at: 15, owners: vec![old.clone()] });
+    // It has opened its session once it has shown what it thinks it may.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    late.stop().await;
+    scene.rows(3, 5).await;
+    writing.stop().await;
+    // The next one knows that both are gone, and shows what they committed.
+    let next = owner("next", 30);
+    let last = scene.start(next.clone(), Roster { at: 30, owners: vec![next] });
+    shows(directory.path(), 5).await;
+    last.stop().await;
+    assert_eq!(rows_in(directory.path()), [0, 1, 2, 3, 4]);
+}
+
+/// One of two dies, and nobody comes in its place: the other one, which works on and on, shows what it
+/// wrote.
+#[tokio::test]
+async fn what_the_dead_wrote_is_shown_by_those_who_stay() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut scene = Scene::new(&directory.path().join("n.csv"));
+    let (dies, stays) = (owner("dies", 10), owner("stays", 20));
+    let both = Roster { at: 20, owners: vec![dies.clone(), stays.clone()] };
+    let dying = scene.start(dies, both.clone());
+    scene.rows(0, 3).await;
+    let (says, roster) = watch::channel(both);
+    let staying = scene.start_with(stays.clone(), roster);
+    dying.stop().await;
+    assert_eq!(rows_in(directory.path()), [0; 0]);
+    says.send_replace(Roster { at: 30, owners: vec![stays] });
+    shows(directory.path(), 3).await;
+    staying.stop().await;
+    assert_eq!(rows_in(directory.path()), [0, 1, 2]);
+}
