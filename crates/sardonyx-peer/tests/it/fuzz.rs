@@ -186,7 +186,11 @@ fn spoil(rng: &mut Rng, kind: usize, mut job: Table) -> Bad {
         }
         11 => {
             let short = Value::Array(vec![task.into()]);
-            workflow(&mut job).push(if n % 2 == 0 { short } else { Value::Integer(n as i64) });
+            workflow(&mut job).push(if n.is_multiple_of(2) {
+                short
+            } else {
+                Value::Integer(n as i64)
+            });
             "workflow".into()
         }
         12 => {
