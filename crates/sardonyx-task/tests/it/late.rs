@@ -159,7 +159,7 @@ async fn what_the_dead_wrote_is_shown_by_those_who_stay() {
     let dying = scene.start(dies, both.clone());
     scene.rows(0, 3).await;
     let (says, roster) = watch::channel(both);
-    let staying = scene.start_with(stays.clone(), roster);
+    let staying = scene.start(stays.clone(), roster);
     dying.stop().await;
     assert_eq!(rows_in(directory.path()), [0; 0]);
     says.send_replace(Roster { at: 30, owners: vec![stays] });
