@@ -131,9 +131,6 @@ enum Task {
         /// How many seeds to simulate.
         #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = at_least_one())]
         seeds: u64,
-        /// How many states the model may have before it gives up.
-        #[arg(long, value_name = "N", default_value_t = 20_000_000, value_parser = at_least_one())]
-        states: u64,
         /// How long the processes run.
         #[arg(long, value_name = "S", default_value_t = 300, value_parser = at_least_one())]
         seconds: u64,
@@ -238,7 +235,7 @@ fn main() -> ExitCode {
             ("MODEL_TWO_PHASE", u64::from(two_phase)),
             ("MODEL_EVERY_ORDER", u64::from(every_order)),
         ]),
-        Task::Ids { seeds, states, seconds } => ids::run(&ids::Amounts { seeds, states, seconds }),
+        Task::Ids { seeds, seconds } => ids::run(&ids::Amounts { seeds, seconds }),
         Task::Fire { args } => match fire::run(&args) {
             Ok(code) => return code,
             Err(why) => Err(why),

@@ -6,9 +6,9 @@
 
 #![allow(clippy::print_stdout, reason = "the table is the result")]
 
-use std::{collections::BTreeMap, process::Command, time::Instant};
+use std::{collections::BTreeMap, time::Instant};
 
-use crate::run::{RELEASE_TEST, cargo};
+use crate::run::proof;
 
 /// A test that switches rules off.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -172,8 +172,8 @@ fn is_found(found: &BTreeMap<String, Found>, mutant: &Mutant) -> bool {
 /// What a test says about the rules that it is asked to switch off. One that goes unnoticed ends some
 /// of the tests; those before it are known all the same.
 fn ask(finder: Finder, switches: &[&str]) -> Result<BTreeMap<String, Found>, String> {
-    let mut test: Command = cargo();
-    test.args(RELEASE_TEST).args([finder.package, "--quiet"]).args(finder.program);
+    let mut test = proof("test", finder.package);
+    test.arg("--quiet").args(finder.program);
     test.args(["--", "--exact", finder.test, "--nocapture"]);
     test.env("MUTANT_ONLY", switches.join(","));
     for seeds in ["MUTANT_SEEDS", "DATA_MUTANT_SEEDS", "MESH_MUTANT_SEEDS"] {

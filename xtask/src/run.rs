@@ -118,8 +118,8 @@ pub(crate) const MUTANTS: Property = Property {
 
 /// What joins cost when many start at once.
 pub(crate) fn joins() -> Result<(), String> {
-    let mut run = cargo();
-    run.args(["run", "--release", "-p", "sardonyx-sim", "--"]);
+    let mut run = proof("run", "sardonyx-sim");
+    run.arg("--");
     run.args(["--joins", "10x10", "--joins", "20x50", "--joins", "10x1000"]);
     match call(&mut run)? {
         true => Ok(()),
@@ -147,9 +147,8 @@ pub(crate) const DATA_SIM: Property = Property {
 
 /// All interleavings of a small cluster, of the given sizes.
 pub(crate) fn model(sizes: &[(&str, u64)]) -> Result<(), String> {
-    let mut test = cargo();
-    test.args(RELEASE_TEST);
-    test.args(["sardonyx-sim", "--test", "it", "--", "--exact", "--nocapture"]);
+    let mut test = proof("test", "sardonyx-sim");
+    test.args(["--test", "it", "--", "--exact", "--nocapture"]);
     test.arg("model::three_members_one_joiner_one_crash");
     test.envs(sizes.iter().map(|(name, size)| (name, size.to_string())));
     match call(&mut test)? {
@@ -158,16 +157,20 @@ pub(crate) fn model(sizes: &[(&str, u64)]) -> Result<(), String> {
     }
 }
 
-/// Optimised, because these are the runs in which a million is a small number.
-pub(crate) const RELEASE_TEST: &[&str] = &["test", "--release", "-p"];
+/// Optimised, because these are the runs in which a million is a small number. All of them begin
+/// here, so that what one has built the next one finds.
+pub(crate) fn proof(verb: &str, package: &str) -> Command {
+    let mut cargo = cargo();
+    cargo.args([verb, "--profile", "proof", "-p", package]);
+    cargo
+}
 
 impl Property {
     /// Runs the property's test with `amount` of whatever it counts.
     pub(crate) fn run(&self, amount: u64, seed: Option<u64>) -> Result<(), String> {
         self.must_exist()?;
-        let mut test = cargo();
-        test.args(RELEASE_TEST).args([self.package, "--test", self.target, "--"]);
-        test.args([self.name, "--nocapture"]);
+        let mut test = proof("test", self.package);
+        test.args(["--test", self.target, "--", self.name, "--nocapture"]);
         if !self.is_module() {
             test.arg("--exact");
         }
@@ -198,9 +201,8 @@ impl Property {
     /// A test run in which no test has the name asked for succeeds; after a renaming we would
     /// believe for ever that the property holds.
     fn must_exist(&self) -> Result<(), String> {
-        let mut list = cargo();
-        list.args(RELEASE_TEST).args([self.package, "--test", self.target, "--"]);
-        list.args([self.name, "--list"]);
+        let mut list = proof("test", self.package);
+        list.args(["--test", self.target, "--", self.name, "--list"]);
         let output = list
             .stderr(Stdio::inherit())
             .output()

@@ -22,6 +22,8 @@
 
 mod pick;
 pub mod record;
+#[cfg(test)]
+pub(crate) mod shape;
 mod step;
 pub(crate) mod write;
 

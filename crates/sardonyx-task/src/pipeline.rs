@@ -36,6 +36,8 @@ use tokio::{
 };
 
 use self::split::Notes;
+use tracing::Instrument as _;
+
 use crate::{
     Registry,
     blueprint::Blueprint,
@@ -187,7 +189,14 @@ impl Task {
         loop {
             n_sessions += 1;
             let began = tokio::time::Instant::now();
-            match self.session(n_sessions).await {
+            let Order { place, owner, .. } = &*self.order;
+            let span = tracing::info_span!(
+                "session",
+                job = place.job,
+                task = place.task,
+                peer = owner.peer
+            );
+            match self.session(n_sessions).instrument(span).await {
                 Ok(()) => {
                     self.saw(Phase::Complete);
                     self.listener.completed().await;
@@ -223,7 +232,7 @@ impl Task {
             self.plan(&session, input).await?;
         }
         if self.order.blueprint.kind == Kind::Output {
-            self.recover(&session, &now).await?;
+            self.recover(&session, number, &now).await?;
         }
         let (items, taken) = mpsc::channel(ITEMS_MAX);
         let (notes, splits) = mpsc::channel(1);
@@ -236,7 +245,7 @@ impl Task {
             () = session.lost() => Err(End::Refused(Refused::Lost)),
             // An error means that nobody can grant it any more.
             Ok(_) = may_seal.wait_for(|granted| *granted) => Ok(()),
-            end = self.follow_roster(&session, roster, input.as_deref()) => end.map(|never| match never {}),
+            end = self.follow_roster(&session, number, roster, input.as_deref()) => end.map(|never| match never {}),
             end = self.compute(&session, taken, number) => end.map(|never| match never {}),
             end = self.fetch(&session, &items, &notes, &asks) => end.map(|never| match never {}),
             end = self.read_splits(&session, splits, &items, input.clone()) => {
@@ -257,6 +266,7 @@ impl Task {
     async fn follow_roster(
         &self,
         session: &Session,
+        number: u32,
         mut roster: watch::Receiver<Roster>,
         input: Option<&dyn crate::Input>,
     ) -> Result<Never, End> {
@@ -272,7 +282,7 @@ impl Task {
                 self.engine.queues.announce(&self.order.place, &now).await?;
             }
             if self.order.blueprint.kind == Kind::Output {
-                self.recover(session, &now).await?;
+                self.recover(session, number, &now).await?;
             }
             self.look_again.notify_one();
             if deals {

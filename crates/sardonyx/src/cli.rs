@@ -58,6 +58,7 @@ mod start_log;
 mod start_mesh;
 mod start_number;
 mod start_queues;
+mod start_traces;
 mod store;
 mod submit;
 mod token;

@@ -230,7 +230,7 @@ impl Simulation {
     fn check_lease(&mut self, index: usize) {
         let process = &self.nodes[index].process;
         let (live, session) = (super::world::keys(process.number).0, process.session);
-        let is_held = session.is_some_and(|it| self.store.is_of(&live, it));
+        let is_held = session.is_some() && self.store.session_of(&live) == session;
         self.nodes[index].is_checked = is_held && self.nodes[index].cut_until <= self.now;
     }
 

@@ -61,16 +61,24 @@ impl FakeStore {
         self.sessions.contains(&session)
     }
 
-    /// Whether the key is there and hangs on this session.
-    pub(super) fn is_of(&self, key: &str, session: u32) -> bool {
-        self.items.get(key).is_some_and(|(_, _, owner)| *owner == Some(session))
+    /// The sessions that are open, the oldest first.
+    pub(super) fn sessions(&self) -> &[u32] {
+        &self.sessions
     }
 
-    /// Everything that is stored: key, version, value, and whose session it hangs on.
-    pub(super) fn items(&self) -> impl Iterator<Item = (&String, Version, &Bytes, Option<u32>)> {
-        self.items
-            .iter()
-            .map(|(key, (version, value, owner))| (key, Version(*version), value, *owner))
+    /// The session that a key hangs on.
+    pub(super) fn session_of(&self, key: &str) -> Option<u32> {
+        self.items.get(key).and_then(|(_, _, session)| *session)
+    }
+
+    /// A condition on a version that has passed holds never again: no version is given twice. Nor
+    /// does one on the absence of a mark: marks are moved, not taken away.
+    pub(super) fn never_holds(&self, condition: &Condition) -> bool {
+        let is_for_ever = match condition {
+            Condition::Is(..) => true,
+            Condition::Absent(key) => key.starts_with("workers/last"),
+        };
+        is_for_ever && !self.holds(condition)
     }
 
     /// Becomes what it was when `backup` was made, as after a disaster: no session survives, and

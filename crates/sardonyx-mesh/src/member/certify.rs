@@ -102,6 +102,7 @@ impl Member {
         let claim = certificate.claim();
         let slots = certificate.value.slots.clone();
         let reason = Reason::Elected;
+        let declines = self.declines(&slots);
         match &mut self.role {
             Role::Leader(leading)
                 if self.view.of.as_ref().is_some_and(|(_, version)| *version == claim.version) =>
@@ -111,6 +112,7 @@ impl Member {
                 self.n_failures = 0;
                 self.set_claim(Some(claim), reason);
             }
+            Role::Leader(_) | Role::Follower(_) if declines => self.decline(&claim, &slots),
             Role::Leader(_) | Role::Follower(_) => {
                 self.take_office(claim, reason);
                 if let Role::Leader(leading) = &mut self.role {

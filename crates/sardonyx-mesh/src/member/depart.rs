@@ -1,12 +1,16 @@
 //! Planned exits: leaving, and handing the office over.
 
+use std::collections::BTreeSet;
+
 use super::{Member, Role};
 use crate::{
     address::{Address, NodeId},
     change::Reason,
+    claim::Claim,
     message::{Message, Release},
     moment::Moment,
-    view::Status,
+    slots::Slots,
+    view::{Row, Status},
 };
 
 #[derive(Clone, Debug)]
@@ -20,6 +24,10 @@ impl Member {
         if self.departing.is_none() && !matches!(self.role, Role::Stopped) {
             let give_up = self.now + self.config.timers.ttl_timeout;
             self.departing = Some(Departing { next: self.now, give_up });
+            if let Role::Follower(_) = &self.role {
+                // Whoever asked for an office before it decided to go does not want it any more.
+                self.contest = None;
+            }
         }
     }
 
@@ -56,6 +64,32 @@ impl Member {
                 self.stop();
             }
         }
+    }
+
+    /// Whether it is no use to take an office that was just won: we are about to go, and there is no time
+    /// or nobody to hand it over. Votes that were on their way when we decided to leave can still
+    /// elect us, and so can another that repeats our proposal.
+    pub(super) fn declines(&self, slots: &Slots) -> bool {
+        let Some(departing) = &self.departing else { return false };
+        let may_succeed = |row: &Row| {
+            row.node.address != self.me.address
+                && row.status == Status::Active
+                && slots.slot_of(&row.node.address).is_some()
+        };
+        self.now >= departing.give_up || !self.view.table.rows().any(may_succeed)
+    }
+
+    /// Says that nobody should wait for us, and goes. No table is made for a moment: it could reach others
+    /// after the news that it is gone, and they would keep it.
+    pub(super) fn decline(&mut self, claim: &Claim, slots: &Slots) {
+        let mut all: BTreeSet<Address> = slots.voters().cloned().collect();
+        all.extend(self.others());
+        for to in all {
+            self.send(&to, Message::ReJoinCluster { loser: claim.clone(), winner: None });
+        }
+        // If we led an earlier version: its followers begin anew too.
+        self.resign(None);
+        self.stop();
     }
 
     /// The voter that was heard last, of those that are active.

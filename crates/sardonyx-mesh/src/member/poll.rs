@@ -117,7 +117,11 @@ impl Member {
         let slots = &self.kept.slots;
         if slots.is_quorum(&poll.unhealthy) && self.has_slot() {
             self.poll = None;
-            return self.open_contest(None, None);
+            // Who is leaving only asked where the leader is, to say goodbye to it.
+            return match self.departing {
+                None => self.open_contest(None, None),
+                Some(_) => self.back_off(),
+            };
         }
         let open: BTreeSet<Address> =
             slots.voters().filter(|it| !poll.healthy.contains(*it)).cloned().collect();

@@ -203,16 +203,14 @@ impl Desk {
             if extent.messages <= n_known || !shelf.still.is_due((*extent, board.n)) {
                 continue;
             }
-            let mut next = extent.first;
-            while let Some((sequence, subject)) = self.servers.first_from(queue, next).await? {
-                if sequence > top {
-                    break;
-                }
-                next = sequence + 1;
-                let lane = self.servers.names.lane_of(&subject);
-                if lane.is_some_and(|it| board.is_done(&(queue.from.clone(), it, sequence))) {
-                    tracing::info!(%queue, sequence, "acknowledged, and there again: taken out");
-                    self.servers.delete(queue, sequence).await?;
+            let mut present = self.servers.present(queue).await?;
+            present.retain(|sequence| *sequence <= top);
+            for some in present.chunks(FETCHES_MAX as usize) {
+                for (sequence, fetched) in self.fetch_all(queue, some.to_vec()).await? {
+                    if board.is_done(&(queue.from.clone(), fetched.lane, sequence)) {
+                        tracing::info!(%queue, sequence, "acknowledged, and there again");
+                        self.servers.delete(queue, sequence).await?;
+                    }
                 }
             }
         }

@@ -85,6 +85,11 @@ struct Filter<'a> {
 }
 
 #[derive(Serialize)]
+struct Details {
+    deleted_details: bool,
+}
+
+#[derive(Serialize)]
 struct Deletion {
     seq: u64,
     no_erase: bool,
@@ -125,6 +130,7 @@ struct State {
     num_subjects: u64,
     #[serde(default)]
     subjects: std::collections::BTreeMap<String, u64>,
+    deleted: Option<Vec<u64>>,
 }
 
 /// Connects, with what the location says about users.
@@ -393,18 +399,20 @@ impl Servers {
         }
     }
 
-    /// The first message at a sequence of a queue or behind it: its sequence and its subject.
-    pub(crate) async fn first_from(
-        &self,
-        queue: &QueueName,
-        sequence: u64,
-    ) -> Result<Option<(u64, String)>, Refused> {
-        let (stream, all) = (self.stream(queue).await?, self.names.lanes(queue));
-        match stream.get_first_raw_message_by_subject(all, sequence).await {
-            Ok(message) => Ok(Some((message.sequence, message.subject.to_string()))),
-            Err(why) if why.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
-            Err(why) => Err(unavailable(why)),
-        }
+    /// The sequences of all messages of a queue. Not by asking for one after the other: servers of
+    /// version 2.9 pass over some when they are asked for the next.
+    pub(crate) async fn present(&self, queue: &QueueName) -> Result<Vec<u64>, Refused> {
+        let subject = format!("STREAM.INFO.{}", self.names.stream(queue));
+        let ask = Details { deleted_details: true };
+        let answer: Response<Info> =
+            self.context.request(subject, &ask).await.map_err(unavailable)?;
+        let state = match answer {
+            Response::Ok(info) => info.state,
+            Response::Err { error } => return Err(unavailable(error)),
+        };
+        let gone: BTreeSet<u64> = state.deleted.unwrap_or_default().into_iter().collect();
+        let all = state.first_seq..=state.last_seq;
+        Ok(all.filter(|sequence| !gone.contains(sequence)).collect())
     }
 
     /// Takes a message out of a queue. It may be gone already.

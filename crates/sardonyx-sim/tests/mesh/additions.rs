@@ -5,7 +5,9 @@
 use std::collections::BTreeSet;
 
 use sardonyx_mesh::{
-    Change, Input, Phase, Profile, Quality, Reason, Status, Version, kept::Recovery,
+    Change, Input, Member, Message, Phase, Profile, Quality, Reason, Status, Version,
+    kept::Recovery,
+    vote::{Ballot, Certificate, Value},
 };
 use sardonyx_sim::mesh::World;
 
@@ -350,6 +352,72 @@ fn a25_a_planned_exit_costs_no_timeout() {
     assert!(took.unwrap() < secs(0.1), "{took:?}");
     assert_eq!(agreed(&world, &[1, 2], 2), Version(2));
     assert!(established(&world).is_some());
+}
+
+/// Found by storms 58,808 and 70,174: it took office, sent its table and resigned in one breath, and the
+/// table arrived when nobody kept it any more.
+#[test]
+fn who_is_elected_when_it_should_be_gone_makes_no_table() {
+    let world = settled(27, 3, &[0], TEST);
+    let proposer = world.process(2).unwrap();
+    let kept = world.member(1).unwrap().kept().clone();
+    let slots = kept.slots.clone();
+    let certificate = Certificate {
+        version: Version(2),
+        voters: slots.voters().cloned().collect(),
+        value: Value {
+            candidate: world.process(1).unwrap(),
+            cluster: kept.cluster.unwrap(),
+            slots,
+        },
+        ballot: Ballot { round: 9, proposer: proposer.clone() },
+    };
+    let message = Message::LeaderElected(Box::new(certificate));
+    let elected = Input::Message { from: proposer, message };
+    let now = world.local(1);
+    let late = now + secs(2.0 * TTL);
+    let sent = |member: &mut Member, at| {
+        let out = member.step(at, elected.clone());
+        let names: Vec<_> = out.messages.iter().map(|it| it.message.name()).collect();
+        (names, out.changes.contains(&Change::Stopped))
+    };
+    // Who stays takes office, however late it hears of it.
+    let mut staying = world.member(1).unwrap().clone();
+    let (names, has_stopped) = sent(&mut staying, late);
+    assert!(names.contains(&"ClusterAlignment") && !has_stopped, "{names:?}");
+    // Who is leaving and has the time hands over what it has got.
+    let mut leaving = world.member(1).unwrap().clone();
+    leaving.step(now, Input::Leave);
+    let (names, has_stopped) = sent(&mut leaving.clone(), now);
+    assert!(names.contains(&"ClusterAlignment") && !has_stopped, "{names:?}");
+    // Who has no time left says that it is gone, and nothing else.
+    let (names, has_stopped) = sent(&mut leaving, late);
+    assert!(!names.contains(&"ClusterAlignment"), "{names:?}");
+    assert!(names.contains(&"ReJoinCluster") && has_stopped, "{names:?}");
+}
+
+#[test]
+fn who_is_leaving_asks_nobody_to_be_elected() {
+    for seed in 1..40 {
+        let mut world = settled(seed, 3, &[0], TEST);
+        world.crash(0);
+        world.run(secs(0.5 * TTL));
+        assert_eq!(world.order(1, Input::Leave), None);
+        let leaver = world.process(1).unwrap();
+        let is_out = world.until(secs(4.0 * TTL), |world| !world.is_up(1));
+        assert!(is_out.is_some(), "seed {seed}");
+        world.run(secs(2.0 * TTL));
+        well(&world);
+        let leads = |it: &Change| match it {
+            Change::Leader { claim, .. } => claim.as_ref().is_some_and(|it| it.leader == leaver),
+            Change::Member { .. }
+            | Change::Lease { .. }
+            | Change::ViewReset { .. }
+            | Change::Stopped
+            | Change::Warning(_) => false,
+        };
+        assert!(!world.changes(2).iter().any(leads), "seed {seed}");
+    }
 }
 
 #[test]

@@ -10,8 +10,9 @@ use arrow::array::RecordBatch;
 use bytes::Bytes;
 use sardonyx_queue::{Key, Receipt, Refused, Segments, Session, Transaction};
 use tokio::{sync::mpsc, time::Instant};
+use tracing::Instrument as _;
 
-use super::{End, Never, Task, seal::part_prefix};
+use super::{End, Never, Task};
 use crate::{
     mutant::{self, Mutant},
     spy::Phase,
@@ -73,7 +74,8 @@ impl Task {
                 let (saved, transaction) = self.save(worker, whole.transaction).await?;
                 worker = saved;
                 let positions = self.positions_of(&transaction);
-                let commit = Box::pin(session.commit(transaction));
+                let span = tracing::info_span!("commit", rows = whole.counts.rows_in);
+                let commit = Box::pin(session.commit(transaction).instrument(span));
                 committing = Some((commit, whole.counts, positions));
             }
             let forever = Instant::now() + Duration::from_secs(3600);
@@ -222,7 +224,7 @@ impl Task {
     }
 
     pub(super) fn worker(&self, n_session: u32) -> Result<Worker, End> {
-        let part = format!("{}{n_session}", part_prefix(&self.order.owner));
+        let part = self.part(n_session);
         Worker::new(
             &self.order.place,
             &self.order.blueprint,

@@ -75,10 +75,16 @@ impl Task {
         self.desk.run(move || output.finish(&parts)).await?.map_err(End::Failed)
     }
 
-    /// Parts whose sessions are over may show what they committed. Over is who is not among the owners,
-    /// unless it was given the task later than we know of: the queues may let us in on an older
-    /// roster than somebody else's.
-    pub(super) async fn recover(&self, session: &Session, roster: &Roster) -> Result<(), End> {
+    /// Parts whose sessions are over may show what they committed. Ours are, but for the one that we have
+    /// now. Of the others over is who is not among the owners, unless it was given the task later than
+    /// we know of: the queues may let us in on an older roster than somebody else's.
+    pub(super) async fn recover(
+        &self,
+        session: &Session,
+        n_session: u32,
+        roster: &Roster,
+    ) -> Result<(), End> {
+        let ours = self.part(n_session);
         let others = roster.owners.iter().filter(|owner| **owner != self.order.owner);
         let alive: Vec<String> = others.map(part_prefix).collect();
         let later = epoch_prefix(roster.at + 1);
@@ -87,7 +93,8 @@ impl Task {
             *key = key.strip_prefix("part/").unwrap_or(key).to_owned();
         }
         parts.retain(|(part, _)| {
-            *part < later && !alive.iter().any(|prefix| part.starts_with(prefix))
+            let is_alive = *part == ours || alive.iter().any(|prefix| part.starts_with(prefix));
+            *part < later && !is_alive
         });
         if parts.is_empty() {
             return Ok(());
@@ -95,6 +102,11 @@ impl Task {
         let output = self.engine.registry.make_output(&self.order.blueprint.terms);
         let output = output.map_err(End::Failed)?;
         self.desk.run(move || output.recover(&parts)).await?.map_err(End::Failed)
+    }
+
+    /// The name of what a session of ours writes.
+    pub(super) fn part(&self, n_session: u32) -> String {
+        format!("{}{n_session}", part_prefix(&self.order.owner))
     }
 
     /// The name of the sentinels that this owner sends.
@@ -113,7 +125,7 @@ fn once(committed: Result<(), Refused>) -> Result<bool, End> {
 }
 
 /// With what the names of all parts of an owner begin. They sort by when it was given the task.
-pub(super) fn part_prefix(owner: &Owner) -> String {
+fn part_prefix(owner: &Owner) -> String {
     format!("{}{}-", epoch_prefix(owner.epoch), owner.peer)
 }
 

@@ -73,8 +73,12 @@ impl Scene {
     }
 
     fn start(&self, owner: Owner, roster: Roster) -> Running {
+        self.start_with(owner, watch::channel(roster).1)
+    }
+
+    /// Starts a peer that is told when the roster changes.
+    fn start_with(&self, owner: Owner, roster: watch::Receiver<Roster>) -> Running {
         let blueprint = Blueprint::read("j", &self.job, "write", &self.engine.registry).unwrap();
-        let (_, roster) = watch::channel(roster);
         let order = Order { place: place("write"), owner, roster, blueprint: Arc::new(blueprint) };
         self.engine.start(order, Arc::new(Nobody))
     }
@@ -159,11 +163,18 @@ async fn what_the_dead_wrote_is_shown_by_those_who_stay() {
     let dying = scene.start(dies, both.clone());
     scene.rows(0, 3).await;
     let (says, roster) = watch::channel(both);
-    let staying = scene.start(stays.clone(), roster);
+    let staying = scene.start_with(stays.clone(), roster);
     dying.stop().await;
+    scene.rows(3, 5).await;
     assert_eq!(rows_in(directory.path()), [0; 0]);
     says.send_replace(Roster { at: 30, owners: vec![stays] });
     shows(directory.path(), 3).await;
+    assert_eq!(rows_in(directory.path()), [0, 1, 2], "its own file is not whole yet");
+    scene.rows(5, 7).await;
     staying.stop().await;
-    assert_eq!(rows_in(directory.path()), [0, 1, 2]);
+    let next = owner("next", 40);
+    let last = scene.start(next.clone(), Roster { at: 40, owners: vec![next] });
+    shows(directory.path(), 7).await;
+    last.stop().await;
+    assert_eq!(rows_in(directory.path()), [0, 1, 2, 3, 4, 5, 6]);
 }

@@ -126,8 +126,8 @@ impl Start {
         }
         self.http.check()?;
         let registry = self.files.registry(&self.reached())?;
-        self.log.begin();
         super::block_on(async {
+            let traces = self.log.begin()?;
             let (store, serving, listener) = self.open().await?;
             let ended = self.node(&store, serving.as_ref(), listener, registry).await;
             // The node's handles are gone by now, so this waits for the files only.
@@ -135,6 +135,7 @@ impl Start {
             if let Some(serving) = serving {
                 serving.stop().await;
             }
+            traces.end().await;
             ended
         })
     }

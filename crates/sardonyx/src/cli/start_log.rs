@@ -9,7 +9,9 @@ use std::io;
 use clap::{Args, ValueEnum};
 use sardonyx_peer::Event;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::{filter::Targets, layer::SubscriberExt as _};
+use tracing_subscriber::{Layer as _, Registry, filter::Targets, layer::SubscriberExt as _};
+
+use super::{Failure, start_traces::Traces};
 
 /// The log of a node.
 #[derive(Args, Clone, Debug)]
@@ -21,6 +23,11 @@ pub(super) struct Log {
     /// From which level on something is logged.
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = Level::Warn)]
     log_level: Level,
+
+    /// Where traces are sent: the gRPC address of an OpenTelemetry collector, http://127.0.0.1:4317. Only in
+    /// a program that was built with --features otel.
+    #[arg(long, value_name = "URL")]
+    otlp: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -61,23 +68,25 @@ impl From<Level> for LevelFilter {
 }
 
 impl Log {
-    /// From now on what is logged in this process is written. The first call holds.
-    pub(super) fn begin(&self) {
-        let log = tracing_subscriber::fmt()
-            .with_writer(io::stderr)
-            .with_ansi(false)
-            .with_max_level(LevelFilter::from(self.log_level));
+    /// From now on what is logged in this process is written, and traces are sent. The first call holds.
+    /// Needs a runtime, for what sends.
+    pub(super) fn begin(&self) -> Result<Traces, Failure> {
+        let traces = Traces::to(self.otlp.as_deref())?;
         // Libraries that speak to servers print all that they send when they are asked for details,
         // passwords too.
         let level = LevelFilter::from(self.log_level);
         let ours = Targets::new()
             .with_default(level.min(LevelFilter::INFO))
             .with_target("sardonyx", level);
-        // Somebody was faster only if there are two nodes in one process, and one log is enough.
-        let _ = match self.log {
-            Form::Human => tracing::subscriber::set_global_default(log.finish().with(ours)),
-            Form::Json => tracing::subscriber::set_global_default(log.json().finish().with(ours)),
+        let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(false);
+        let lines = match self.log {
+            Form::Human => lines.boxed(),
+            Form::Json => lines.json().boxed(),
         };
+        let all = Registry::default().with(lines.with_filter(ours)).with(traces.layer());
+        // Somebody was faster only if there are two nodes in one process, and one log is enough.
+        let _ = tracing::subscriber::set_global_default(all);
+        Ok(traces)
     }
 }
 

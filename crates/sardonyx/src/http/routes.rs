@@ -12,6 +12,7 @@ use axum::{
     routing::{MethodRouter, get, post},
 };
 use serde_json::Value;
+use tracing::Instrument as _;
 use utoipa::{PartialSchema, ToSchema};
 
 use super::{
@@ -532,7 +533,11 @@ async fn count(
     request: Request,
     next: Next,
 ) -> Response {
-    let response = next.run(request).await;
+    // The path without its query: that may have what is not for everybody.
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let span = tracing::info_span!("request", %method, path, status = tracing::field::Empty);
+    let response = next.run(request).instrument(span.clone()).await;
+    span.record("status", response.status().as_u16());
     site.counts().note(response.status());
     response
 }
