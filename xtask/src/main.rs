@@ -1,13 +1,15 @@
 //! The project's own tool: what continuous integration runs, a person runs too, by the same name.
 //!
-//! `run`, `ids`, `fire` and `pictures` call cargo, `tidy` looks after what no compiler checks, `docs` writes
+//! `run`, `ids`, `fire`, `fuzz_all`, `mutants` and `pictures` call cargo, `tidy` looks after what no compiler checks, `docs` writes
 //! `docs/commands.md`.
 
 mod bench_peers;
 mod bench_report;
 mod docs;
 mod fire;
+mod fuzz_all;
 mod ids;
+mod mutants;
 mod pictures;
 mod run;
 mod scan;
@@ -144,16 +146,31 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Throws noise and spoiled messages at every decoder of the mesh.
+    /// Throws noise and spoiled input at every decoder and machine that strangers' bytes reach.
     ///
-    /// A failure prints its seed; the same seed gives the same bytes.
-    MeshFuzz {
-        /// How many inputs to make.
-        #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = at_least_one())]
-        inputs: u64,
-        /// The first seed; left out, the test's own choice.
+    /// A finding is left in the corpus of its target below fuzz/corpus, where every test run tries it
+    /// from then on.
+    FuzzAll {
+        /// For how long each target is fuzzed.
+        #[arg(long, value_name = "N", default_value_t = 60, value_parser = at_least_one())]
+        seconds: u64,
+        /// Only the targets whose names begin so.
+        #[arg(long, value_name = "NAME")]
+        only: Option<String>,
+        /// The first seed; left out, the same every time.
         #[arg(long, value_name = "S")]
         seed: Option<u64>,
+    },
+    /// Switches off the 32 rules that matter most, one after the other, and says what notices.
+    ///
+    /// Fails if one goes unnoticed: then a check has a hole.
+    Mutants {
+        /// Only this one, by its number (M17) or by its switch.
+        #[arg(long, value_name = "M")]
+        only: Option<String>,
+        /// One JSON object a line instead of a table.
+        #[arg(long)]
+        json: bool,
     },
     /// Runs the same jobs here and on timely, Flink, Spark, Bytewax, DuckDB and Polars, and says who is
     /// how fast.
@@ -194,7 +211,8 @@ fn main() -> ExitCode {
         Task::Sim { data: true, seeds, seed, .. } => {
             run::DATA_SIM.run(seeds.unwrap_or(10_000), seed)
         }
-        Task::MeshFuzz { inputs, seed } => run::MESH_FUZZ.run(inputs, seed),
+        Task::FuzzAll { seconds, only, seed } => fuzz_all::run(seconds, only.as_deref(), seed),
+        Task::Mutants { only, json } => mutants::run(only.as_deref(), json),
         Task::Sim { joins: true, .. } => run::joins(),
         Task::Sim { seeds, mutants: true, .. } => run::MUTANTS.run(seeds.unwrap_or(2_000), None),
         Task::Sim { seeds, seed, .. } => run::SIM.run(seeds.unwrap_or(10_000), seed),

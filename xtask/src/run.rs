@@ -127,15 +127,6 @@ pub(crate) fn joins() -> Result<(), String> {
     }
 }
 
-/// No bytes break a decoder of the mesh, and none let a stranger in.
-pub(crate) const MESH_FUZZ: Property = Property {
-    package: "sardonyx-mesh",
-    target: "it",
-    name: "fuzz::no_bytes_break_a_decoder",
-    amount_variable: "MESH_FUZZ_RUNS",
-    seed_variable: "MESH_FUZZ_SEED",
-};
-
 /// Members of a mesh, under every weather.
 pub(crate) const MESH_SIM: Property = Property {
     package: "sardonyx-sim",

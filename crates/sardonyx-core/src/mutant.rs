@@ -114,11 +114,18 @@ pub enum Mutant {
     OlderOriginWins,
     /// Entries are forgotten before the origin is stored (the store's rule).
     TrimBeforeOrigin,
+    /// A joiner looks after others' pulses once, and then waits.
+    CheckedOnce,
+    /// Of the peers that are left over after an even share, only the numerator of the reduced
+    /// fraction is handed out, as in the documents.
+    ReducedRemainder,
+    /// Peers lost by rounding shares stay idle.
+    RoundedAway,
 }
 
 impl Mutant {
     /// Every rule that can be switched off.
-    pub const ALL: [Mutant; 54] = [
+    pub const ALL: [Mutant; 57] = [
         Mutant::NoGuards,
         Mutant::EdgeWatches,
         Mutant::NoProbe,
@@ -173,6 +180,9 @@ impl Mutant {
         Mutant::OriginBeforeJobs,
         Mutant::OlderOriginWins,
         Mutant::TrimBeforeOrigin,
+        Mutant::CheckedOnce,
+        Mutant::ReducedRemainder,
+        Mutant::RoundedAway,
     ];
 }
 

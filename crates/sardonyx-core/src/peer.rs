@@ -202,7 +202,9 @@ impl Peer {
         let own = self.id.as_str().bytes().map(usize::from).sum::<usize>();
         let rank = own.wrapping_add(self.looks as usize).checked_rem(n_peers);
         let member = rank.and_then(|rank| replica.peer_at(rank)).cloned();
-        let probe = member.filter(|_| !mutant::is_on(Mutant::NoProbe)).map(Effect::Probe);
+        let is_over = mutant::is_on(Mutant::CheckedOnce) && self.looks > 1;
+        let member = member.filter(|_| !mutant::is_on(Mutant::NoProbe) && !is_over);
+        let probe = member.map(Effect::Probe);
         let effects = probe.into_iter().chain([Effect::BackOff]).collect();
         let append = self.gc_after(self.looks_in_vain).into_iter().collect();
         Output { effects, append, refused: None }
@@ -210,7 +212,9 @@ impl Peer {
 
     /// A `peer-gc`, if it is due after so many failures.
     fn gc_after(&self, failures: u32) -> Option<Command> {
-        let is_due = |every: u32| failures > 0 && failures.checked_rem(every) == Some(0);
+        let is_over = |every: u32| mutant::is_on(Mutant::CheckedOnce) && failures > every;
+        let is_due =
+            |every: u32| failures > 0 && failures.checked_rem(every) == Some(0) && !is_over(every);
         let gc = PeerGc { peer: self.id.clone() };
         let every = self.gc_every.filter(|_| !mutant::is_on(Mutant::NoPeerGc));
         every.is_some_and(is_due).then(|| gc.into())

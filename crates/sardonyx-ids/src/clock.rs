@@ -11,6 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::{
     layout::Millis,
+    mutant::{self, Mutant},
     shared::Clock,
     sync::{AtomicU64, Ordering},
 };
@@ -61,7 +62,7 @@ impl Slewed {
         let elapsed = boot.saturating_sub(self.looked);
         self.looked = self.looked.max(boot);
         let ahead = wall as i64 - self.at(boot) as i64;
-        if ahead > LEAP as i64 {
+        if ahead > LEAP as i64 && !mutant::is_on(Mutant::LeapBelieved) {
             let since = *self.leap_since.get_or_insert(boot);
             return match boot - since >= LEAP_LASTS {
                 true => Look::Leap(ahead as Millis),

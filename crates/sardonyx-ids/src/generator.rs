@@ -18,7 +18,10 @@
 //! A clock that steps back changes nothing but the limit: `next` stays, and what is left up to the
 //! highest time seen can still be had (the shells give us a clock that does not step anyway).
 
-use crate::layout::{Layout, Millis, Tick};
+use crate::{
+    layout::{Layout, Millis, Tick},
+    mutant::{self, Mutant},
+};
 
 /// How far from the clock ids may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,6 +134,12 @@ impl Generator {
         self.take_up_to(now, n, 1 << self.sequence_bits)
     }
 
+    /// Whether a millisecond was begun and the clock shows another one.
+    fn is_another(&self, now: Millis) -> bool {
+        let is_begun = self.next.trailing_zeros() < u32::from(self.sequence_bits);
+        is_begun && self.next >> self.sequence_bits != now.saturating_sub(self.epoch)
+    }
+
     /// `span`: no run goes on over a multiple of it.
     fn take_up_to(&mut self, now: Millis, n: u64, span: u64) -> Result<Run, Refusal> {
         if now >= self.until {
@@ -141,7 +150,10 @@ impl Generator {
             Some(at) if owed(at) => now.saturating_sub(self.credit),
             Some(_) | None => now,
         };
-        let first = self.next.max(self.tick(earliest));
+        let first = match mutant::is_on(Mutant::SequenceFirst) && self.is_another(now) {
+            true => self.tick(now),
+            false => self.next.max(self.tick(earliest)),
+        };
         let limit = self.tick((now + 1 + self.max_future).min(self.until));
         let n_free = limit.saturating_sub(first);
         if n_free < n {

@@ -35,6 +35,7 @@ mod ids;
 mod keeper;
 mod layout;
 pub mod lease;
+mod mutant;
 pub mod service;
 
 mod shared;

@@ -4,9 +4,12 @@
 
 mod conditions;
 mod doubt;
+mod fuzz;
+mod leaps;
 #[cfg(feature = "loom")]
 mod loom;
 mod model;
+mod mutants;
 mod properties;
 mod simulation;
 mod world;

@@ -1,8 +1,9 @@
-//! Holes of the original that can be opened again, to show that the tests would notice.
+//! Holes of the original that can be opened again, and other rules that can be switched off, to show
+//! that the tests would notice.
 //!
 //! In a release every question here is the constant `false` and costs nothing.
 
-/// A hole, by its number in the list of holes.
+/// A hole, by its number in the list of holes, or a rule by what is so without it.
 #[cfg_attr(not(any(test, feature = "mutants")), allow(unreachable_pub))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mutant {
@@ -16,11 +17,28 @@ pub enum Mutant {
     H9,
     /// Two leaders are compared by version and address alone, whoever elected them.
     H15,
+    /// A leader that nobody elected has a token.
+    UnelectedToken,
+    /// A seed that leads by itself begins with version 1 again.
+    VersionReset,
+    /// A proposer does not count its own vote. In a storm all come back in the end, and then the
+    /// others' votes are enough; where exactly a quorum is left they are not.
+    OwnVoteUncounted,
+    /// Of two connections to a peer both are kept.
+    BothKept,
 }
 
 impl Mutant {
-    /// Every one of them.
-    pub const ALL: [Mutant; 5] = [Mutant::H1, Mutant::H4, Mutant::H7, Mutant::H9, Mutant::H15];
+    /// Those of the machine, which storms find.
+    pub const ALL: [Mutant; 7] = [
+        Mutant::H1,
+        Mutant::H4,
+        Mutant::H7,
+        Mutant::H9,
+        Mutant::H15,
+        Mutant::UnelectedToken,
+        Mutant::VersionReset,
+    ];
 }
 
 #[cfg(any(test, feature = "mutants"))]

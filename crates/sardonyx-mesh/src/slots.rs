@@ -94,7 +94,7 @@ impl Slots {
         }
         let mut next = self.clone();
         next.bound.push(Slot::of(voter, true));
-        (next.version, next.epoch) = (version, self.epoch + 1);
+        (next.version, next.epoch) = (version, self.epoch.saturating_add(1));
         Some(next)
     }
 
@@ -106,7 +106,7 @@ impl Slots {
         }
         let mut next = self.clone();
         next.replacing = Some((u32::try_from(index).ok()?, Slot::of(new, false)));
-        (next.version, next.epoch) = (version, self.epoch + 1);
+        (next.version, next.epoch) = (version, self.epoch.saturating_add(1));
         Some(next)
     }
 
@@ -115,7 +115,7 @@ impl Slots {
         let mut next = self.clone();
         let (index, slot) = next.replacing.take()?;
         *next.bound.get_mut(index as usize)? = slot;
-        (next.version, next.epoch) = (version, self.epoch + 1);
+        (next.version, next.epoch) = (version, self.epoch.saturating_add(1));
         Some(next)
     }
 }

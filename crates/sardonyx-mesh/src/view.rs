@@ -125,7 +125,7 @@ impl Table {
 
     /// Takes one step.
     pub fn apply(&mut self, step: &Step) {
-        self.seq += 1;
+        self.seq = self.seq.saturating_add(1);
         let address = step.row.node.address.clone();
         match step.row.status {
             Status::Removed => {

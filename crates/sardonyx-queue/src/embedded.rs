@@ -19,6 +19,8 @@ mod group;
 mod journal;
 mod lock;
 mod play;
+#[cfg(test)]
+mod power;
 mod segment;
 mod snapshot;
 #[cfg(test)]
@@ -33,7 +35,8 @@ use format::Kind;
 use group::Groups;
 use journal::{Journal, Progress};
 use lock::DirLock;
-use play::{Played, play};
+use play::Played;
+pub(crate) use play::play;
 use segment::Kept;
 
 use crate::{
@@ -42,6 +45,7 @@ use crate::{
     local::{Core, Fetched, Happened, Local, Medium, delivery},
     location::OpenError,
     message::{Body, Compression, Segments},
+    mutant::Mutant,
     transaction::Refused,
 };
 
@@ -56,11 +60,32 @@ const CACHED_BYTES_MAX: u64 = 64 << 20;
 pub(crate) struct Options {
     pub(crate) segment_bytes: u64,
     pub(crate) cached_bytes_max: u64,
+    /// Who says what a loss of power would leave.
+    #[cfg(test)]
+    pub(crate) power: Option<&'static power::Power>,
+}
+
+impl Options {
+    /// Whether a rule of the journal is switched off.
+    #[cfg(test)]
+    fn is_on(&self, mutant: Mutant) -> bool {
+        self.power.is_some_and(|power| power.mutant == Some(mutant))
+    }
+
+    #[cfg(not(test))]
+    const fn is_on(&self, _: Mutant) -> bool {
+        false
+    }
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { segment_bytes: SEGMENT_BYTES, cached_bytes_max: CACHED_BYTES_MAX }
+        Options {
+            segment_bytes: SEGMENT_BYTES,
+            cached_bytes_max: CACHED_BYTES_MAX,
+            #[cfg(test)]
+            power: None,
+        }
     }
 }
 

@@ -24,15 +24,15 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-fn place() -> Place {
+pub(crate) fn place() -> Place {
     Place { job: "j".into(), task: "t".into() }
 }
 
-fn queue() -> QueueName {
+pub(crate) fn queue() -> QueueName {
     QueueName { job: "j".into(), task: "t".into(), from: "u".into() }
 }
 
-fn roster() -> Roster {
+pub(crate) fn roster() -> Roster {
     Roster { at: 7, owners: vec![Owner { peer: "p".into(), epoch: 7 }] }
 }
 
@@ -50,7 +50,7 @@ fn transaction() -> Transaction {
     }
 }
 
-fn events() -> Vec<Event> {
+pub(crate) fn events() -> Vec<Event> {
     let mark = (queue(), Some(3), MessageId(9));
     let blob = Blob::of(b"body");
     vec![
@@ -68,7 +68,7 @@ fn events() -> Vec<Event> {
     ]
 }
 
-fn frames() -> Vec<(&'static str, Vec<u8>)> {
+pub(crate) fn frames() -> Vec<(&'static str, Vec<u8>)> {
     let (outline, bodies) = outline(transaction()).unwrap();
     let owner = roster().owners.remove(0);
     let asks = [

@@ -20,6 +20,7 @@ pub(crate) use take::Given;
 use crate::{
     limits::{QUEUE_BYTES_MAX, QUEUE_MESSAGES_MAX},
     message::{Depth, MessageId, QueueName, Receipt},
+    mutant::{self, Mutant},
     session::{Owner, Place, Roster},
     transaction::{Key, Refused},
 };
@@ -199,6 +200,12 @@ impl<B: Clone> Ledger<B> {
         wakes.places.insert(place.clone());
         let sessions: Vec<_> = task.sessions.iter().map(|(o, id)| (o.clone(), *id)).collect();
         for (owner, id) in sessions {
+            if !roster.owners.contains(&owner) && mutant::is_on(Mutant::Unfenced) {
+                let Some(session) = self.sessions.get_mut(&id) else { continue };
+                let held = std::mem::take(&mut session.in_flight);
+                self.put_back(held.into_values(), wakes);
+                continue;
+            }
             if !roster.owners.contains(&owner) {
                 self.close(id, wakes);
                 wakes.lost.push(id);
@@ -310,12 +317,20 @@ impl<B: Clone> Ledger<B> {
         Ok(Committed { place, acks, sends, puts: entries.puts })
     }
 
+    /// Whether the session's owner has left, and nobody minds.
+    fn is_zombie(&self, session: &Session<B>) -> bool {
+        let roster = self.tasks.get(&session.place).and_then(|task| task.roster.as_ref());
+        mutant::is_on(Mutant::Unfenced)
+            && roster.is_some_and(|roster| !roster.owners.contains(&session.owner))
+    }
+
     fn check(&self, id: SessionId, entries: &Entries<B>) -> Result<(), Refused> {
         let session = self.sessions.get(&id).ok_or(Refused::Lost)?;
         let mut receipts = entries.acks.clone();
         receipts.sort_unstable();
         let is_twice = receipts.windows(2).any(|pair| pair[0] == pair[1]);
-        let is_ours = |receipt: &Receipt| session.in_flight.contains_key(receipt);
+        let is_ours =
+            |receipt: &Receipt| session.in_flight.contains_key(receipt) || self.is_zombie(session);
         if is_twice || !receipts.iter().chain(&entries.holds).all(is_ours) {
             return Err(Refused::Lost);
         }

@@ -25,6 +25,8 @@
 mod backend;
 mod embedded;
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod golden;
 mod ledger;
 mod limits;
@@ -32,6 +34,10 @@ mod local;
 mod location;
 mod memory;
 mod message;
+#[cfg(any(test, feature = "mutants"))]
+pub mod mutant;
+#[cfg(not(any(test, feature = "mutants")))]
+mod mutant;
 mod nats;
 mod queues;
 pub mod remote;
@@ -42,8 +48,9 @@ pub mod suite;
 mod transaction;
 
 pub use limits::{
-    KEY_BYTES_MAX, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, QUEUE_BYTES_MAX, QUEUE_MESSAGES_MAX,
-    RECEIVE_BYTES_MAX, TRANSACTION_BYTES_MAX, TRANSACTION_PARTS_MAX, VALUE_BYTES_MAX,
+    DECODED_BYTES_MAX, KEY_BYTES_MAX, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, QUEUE_BYTES_MAX,
+    QUEUE_MESSAGES_MAX, RECEIVE_BYTES_MAX, TRANSACTION_BYTES_MAX, TRANSACTION_PARTS_MAX,
+    VALUE_BYTES_MAX,
 };
 pub use location::OpenError;
 pub use message::{Body, Compression, Delivery, Depth, MessageId, QueueName, Receipt, Segments};

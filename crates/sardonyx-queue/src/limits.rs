@@ -19,6 +19,10 @@ pub const QUEUE_MESSAGES_MAX: u64 = 4096;
 /// The largest message.
 pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
+/// How much memory a compressed message may ask for when it is read. Reached when it is written: the
+/// batch is refused there.
+pub const DECODED_BYTES_MAX: u64 = 4 * MESSAGE_BYTES_MAX as u64;
+
 /// The largest value of a key.
 pub const VALUE_BYTES_MAX: usize = 64 << 20;
 

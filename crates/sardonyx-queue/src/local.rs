@@ -17,6 +17,7 @@ use crate::{
     backend::{Answer, Backend, Hand},
     ledger::{Committed, Entries, Given, Ledger, Sending, SessionId, Wakes},
     message::{Body, Delivery, Depth, QueueName, Receipt},
+    mutant::{self, Mutant},
     session::{Owner, Place, Roster},
     transaction::{Key, Refused, Transaction},
 };
@@ -149,6 +150,51 @@ impl<M: Medium> Shared<M> {
         answer
     }
 
+    fn entries(&self, transaction: Transaction) -> Result<Entries<M::Body>, Refused> {
+        let Transaction { holds, acks, sends, puts, expects } = transaction;
+        let keep = |outgoing: crate::transaction::Outgoing| {
+            let (body, bytes) = self.medium.keep(outgoing.body)?;
+            Ok(Sending { queue: outgoing.queue, lane: outgoing.partition, bytes, body })
+        };
+        let sends = sends.into_iter().map(keep).collect::<Result<_, Refused>>()?;
+        Ok(Entries { holds, acks, sends, puts, expects })
+    }
+
+    fn commit(&self, id: SessionId, transaction: Transaction) -> Answer<()> {
+        let committed = self.entries(transaction).and_then(|entries| {
+            self.change(|state, medium, mut wakes| {
+                let stamp = medium.stamp();
+                match state.ledger.commit(id, entries, stamp, &mut wakes) {
+                    Ok(committed) => {
+                        let (number, wakes) = medium.note(Happened::Committed(committed), wakes);
+                        (Ok(number), wakes)
+                    }
+                    Err(refused) => (Err(refused), wakes),
+                }
+            })
+        });
+        let settled = committed.map(|number| self.medium.settled(number));
+        Box::pin(async move {
+            match settled? {
+                Some(settled) => settled.await,
+                None => Ok(()),
+            }
+        })
+    }
+
+    /// What a transaction must not be: what it acknowledges first, and the rest once that is
+    /// settled.
+    fn commit_in_two(self: &Arc<Self>, id: SessionId, transaction: Transaction) -> Answer<()> {
+        let Transaction { holds, acks, sends, puts, expects } = transaction;
+        let first = Transaction { holds, acks, expects, ..Transaction::default() };
+        let rest = Transaction { sends, puts, ..Transaction::default() };
+        let (shared, first) = (Arc::clone(self), self.commit(id, first));
+        Box::pin(async move {
+            first.await?;
+            shared.commit(id, rest).await
+        })
+    }
+
     fn close(&self, id: SessionId) {
         self.change(|state, _, mut wakes| {
             state.ledger.close(id, &mut wakes);
@@ -275,16 +321,6 @@ impl<M: Medium> LocalHand<M> {
             taken => (taken, wakes),
         })
     }
-
-    fn entries(&self, transaction: Transaction) -> Result<Entries<M::Body>, Refused> {
-        let Transaction { holds, acks, sends, puts, expects } = transaction;
-        let keep = |outgoing: crate::transaction::Outgoing| {
-            let (body, bytes) = self.shared.medium.keep(outgoing.body)?;
-            Ok(Sending { queue: outgoing.queue, lane: outgoing.partition, bytes, body })
-        };
-        let sends = sends.into_iter().map(keep).collect::<Result<_, Refused>>()?;
-        Ok(Entries { holds, acks, sends, puts, expects })
-    }
 }
 
 #[async_trait]
@@ -312,25 +348,10 @@ impl<M: Medium> Hand for LocalHand<M> {
     }
 
     fn commit(&self, transaction: Transaction) -> Answer<()> {
-        let committed = self.entries(transaction).and_then(|entries| {
-            self.shared.change(|state, medium, mut wakes| {
-                let stamp = medium.stamp();
-                match state.ledger.commit(self.id, entries, stamp, &mut wakes) {
-                    Ok(committed) => {
-                        let (number, wakes) = medium.note(Happened::Committed(committed), wakes);
-                        (Ok(number), wakes)
-                    }
-                    Err(refused) => (Err(refused), wakes),
-                }
-            })
-        });
-        let settled = committed.map(|number| self.shared.medium.settled(number));
-        Box::pin(async move {
-            match settled? {
-                Some(settled) => settled.await,
-                None => Ok(()),
-            }
-        })
+        if mutant::is_on(Mutant::TwoRecords) && !transaction.acks.is_empty() {
+            return self.shared.commit_in_two(self.id, transaction);
+        }
+        self.shared.commit(self.id, transaction)
     }
 
     async fn release(&self, receipts: Vec<Receipt>) -> Result<(), Refused> {

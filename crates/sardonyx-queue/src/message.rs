@@ -1,5 +1,7 @@
 //! What queues hold.
 
+mod lengths;
+
 use std::{fmt, io::Cursor};
 
 use arrow::{
@@ -9,6 +11,8 @@ use arrow::{
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+
+use crate::limits::DECODED_BYTES_MAX;
 
 /// A queue: messages for one task of a job, from one of its producers.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -90,10 +94,8 @@ impl Segments {
         match self {
             Segments::Batch(batch) => Ok(batch),
             Segments::Encoded(bytes) => {
-                let mut stream = StreamReader::try_new(Cursor::new(bytes), None)?;
-                stream.next().unwrap_or_else(|| {
-                    Err(ArrowError::IpcError("an encoded message holds no batch".into()))
-                })
+                lengths::check(&bytes, DECODED_BYTES_MAX)?;
+                read(bytes)
             }
         }
     }
@@ -113,10 +115,30 @@ impl Segments {
                     StreamWriter::try_new_with_options(Vec::new(), &batch.schema(), options)?;
                 stream.write(batch)?;
                 stream.finish()?;
-                Ok(Bytes::from(stream.into_inner()?))
+                let bytes = Bytes::from(stream.into_inner()?);
+                if kind.is_some() && lengths::check(&bytes, DECODED_BYTES_MAX).is_err() {
+                    // It could be sent, and nobody would take the memory to read it.
+                    return Err(ArrowError::InvalidArgumentError(format!(
+                        "a batch that is compressed has at most {DECODED_BYTES_MAX} bytes; make \
+                         batches smaller (batch-size)"
+                    )));
+                }
+                Ok(bytes)
             }
         }
     }
+}
+
+/// Reads one batch. Arrow's reader panics at descriptions that make no sense, such as a number of
+/// seven bits; to us that is a damaged message like any other, and must not end the task.
+fn read(bytes: Bytes) -> Result<RecordBatch, ArrowError> {
+    let read = std::panic::catch_unwind(|| {
+        let mut stream = StreamReader::try_new(Cursor::new(bytes), None)?;
+        stream.next().unwrap_or_else(|| {
+            Err(ArrowError::IpcError("an encoded message holds no batch".into()))
+        })
+    });
+    read.unwrap_or_else(|_| Err(lengths::wrong("its description makes no sense")))
 }
 
 /// How much is in a queue.

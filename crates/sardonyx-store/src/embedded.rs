@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 
 pub use check::{Report, check};
 #[cfg(test)]
-pub(crate) use format::{FrameWriter, header};
+pub(crate) use format::{FRAME_BYTES, FrameWriter, HEADER_BYTES, RECORD_BYTES, header};
 #[cfg(feature = "bench")]
 pub(crate) use journal::{GROWTH_BYTES, zero};
 use journal::{Journal, Segments, create};

@@ -64,7 +64,15 @@ struct Held {
     session: Option<u64>,
 }
 
+/// No number grows this far in the life of a store: what does is damage, and would run over.
+const NUMBER_MAX: u64 = u64::MAX / 2;
+
 impl State {
+    /// Whether it can be a state that was ever written.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.first <= self.next && self.next <= NUMBER_MAX && self.revision <= NUMBER_MAX
+    }
+
     pub(crate) fn apply(&mut self, op: Op) -> Outcome {
         self.revision += 1;
         match op {

@@ -33,7 +33,7 @@ fn txn() -> Txn {
     Txn { when, then }
 }
 
-fn forms() -> Vec<(&'static str, Vec<u8>)> {
+pub(crate) fn forms() -> Vec<(&'static str, Vec<u8>)> {
     let token = Token { writer: 0x0102_0304_0506_0708, number: 9 };
     let mut entry = token.to_bytes().to_vec();
     entry.extend(b"\x01command");

@@ -38,11 +38,14 @@ mod engine;
 mod error;
 mod etcd;
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod golden;
 pub mod lobby;
 mod local;
 mod location;
 mod memory;
+mod mutant;
 mod pieces;
 #[cfg(feature = "bench")]
 pub mod raw;

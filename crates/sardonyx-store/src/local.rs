@@ -19,6 +19,7 @@ use crate::{
     backend::{Backend, Committed, Condition, Item, Lease, Raw, Read, Tail, Txn, Write},
     engine::{Op, Outcome, State},
     error::{Error, Result},
+    mutant::{self, Mutant},
     token::{Token, lock, random},
 };
 
@@ -142,12 +143,16 @@ impl Local {
 
     /// Some entries behind `after`; waits until there are some.
     pub(crate) async fn read(&self, after: Option<Position>) -> Result<Read> {
-        let from = after.map_or(0, |after| after.0 + 1);
+        let from = after.map_or(0, |after| after.0.saturating_add(1));
         let mut log = self.inner.shared.log.subscribe();
-        let (first, _) = *log
+        let (first, next) = *log
             .wait_for(|(first, next)| from < *first || from < *next)
             .await
             .map_err(|_| Error::Unavailable("the store was closed".into()))?;
+        let from = match mutant::is_on(Mutant::WokenFor) {
+            true => from.max(next - 1),
+            false => from,
+        };
         if from < first {
             return Ok(Read::Trimmed);
         }

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use connection::Client;
 pub(crate) use frame::{Answer, Ask};
 #[cfg(test)]
-pub(crate) use frame::{Hello, encode};
+pub(crate) use frame::{FRAME_BYTES_MAX, HELLO_BYTES_MAX, Hello, Welcome, encode, receive};
 pub use server::{CONNECTIONS_MAX, Serving};
 
 use crate::{

@@ -12,6 +12,7 @@ use crate::{
     backend::{Backend, Committed, Item, Txn},
     error::{Error, Result},
     location::Location,
+    mutant::{self, Mutant},
     session::Session,
     subscription::{Start, Subscription},
     token::{Seen, Token, Writer},
@@ -163,11 +164,15 @@ impl Store {
         if len > ENTRY_BYTES_MAX {
             return Err(too_large(len));
         }
+        if mutant::is_on(Mutant::FreshTokens) {
+            let attempt = || async {
+                let in_flight = self.writer.begin().await;
+                self.backend.append(in_flight.token, entry_of(in_flight.token, command)).await
+            };
+            return self.retry(attempt).await;
+        }
         let in_flight = self.writer.begin().await;
-        let mut entry = BytesMut::with_capacity(len);
-        entry.extend_from_slice(&in_flight.token.to_bytes());
-        entry.extend_from_slice(command);
-        let entry = entry.freeze();
+        let entry = entry_of(in_flight.token, command);
         self.retry(|| self.backend.append(in_flight.token, entry.clone())).await
     }
 
@@ -285,6 +290,14 @@ where
             outcome => return outcome,
         }
     }
+}
+
+/// What is stored: the token, and the command behind it.
+fn entry_of(token: Token, command: &[u8]) -> Bytes {
+    let mut entry = BytesMut::with_capacity(Token::BYTES + command.len());
+    entry.extend_from_slice(&token.to_bytes());
+    entry.extend_from_slice(command);
+    entry.freeze()
 }
 
 fn too_large(bytes: usize) -> Error {

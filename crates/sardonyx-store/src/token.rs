@@ -15,7 +15,10 @@ use sardonyx_core::Position;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    mutant::{self, Mutant},
+};
 
 /// How far apart the numbers of one writer's unsettled appends may be.
 pub const APPENDS_IN_FLIGHT_MAX: u64 = 1024;
@@ -161,7 +164,7 @@ impl Window {
                 self.bits[word] &= !bit;
             }
             self.highest = number;
-        } else if self.highest - number >= APPENDS_IN_FLIGHT_MAX {
+        } else if self.highest - number >= window() {
             return false;
         }
         let (word, bit) = place(number);
@@ -171,6 +174,14 @@ impl Window {
             self.last = position;
         }
         is_new
+    }
+}
+
+/// How far back a reader remembers.
+fn window() -> u64 {
+    match mutant::is_on(Mutant::SmallWindow) {
+        true => APPENDS_IN_FLIGHT_MAX / 16,
+        false => APPENDS_IN_FLIGHT_MAX,
     }
 }
 

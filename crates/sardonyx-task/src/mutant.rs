@@ -14,16 +14,19 @@ pub enum Mutant {
     NoAnnounce,
     /// Splits are planned by every peer that begins.
     PlanAgain,
+    /// A task is drained when one of its inputs is.
+    FirstDrained,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 5] = [
+    pub const ALL: [Mutant; 6] = [
         Mutant::ReadyOnly,
         Mutant::EmitAgain,
         Mutant::NoPosition,
         Mutant::NoAnnounce,
         Mutant::PlanAgain,
+        Mutant::FirstDrained,
     ];
 }
 

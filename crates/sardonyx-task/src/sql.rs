@@ -205,4 +205,6 @@ impl Condition {
 }
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod tests;

@@ -96,6 +96,7 @@ fn apportion(n: usize, shares: &[u64], whole: u64, seats: usize) -> Vec<usize> {
     let given: usize = counts.iter().sum();
     let mut by_remainder: Vec<_> = (0..shares.len()).collect();
     by_remainder.sort_by_key(|&at| Reverse(exact[at] % whole));
+    let seats = if mutant::is_on(Mutant::RoundedAway) { 0 } else { seats };
     for at in by_remainder.into_iter().take(seats.saturating_sub(given)) {
         counts[at] += 1;
     }

@@ -31,8 +31,24 @@ pub(super) fn jobs(peers: usize, jobs: &[JobView<'_>]) -> Vec<usize> {
         false => Bounds { low: 0, high: 0 },
     });
     let present: Vec<_> = jobs.iter().map(JobView::present).collect();
-    level(&mut counts, &bounds.collect::<Vec<_>>(), &present, left);
+    let bounds: Vec<_> = bounds.collect();
+    let n_open = bounds.iter().filter(|it| it.high > 0).count();
+    level(&mut counts, &bounds, &present, handed_out(left, n_open));
     counts
+}
+
+/// How many of the peers that are left the jobs are given: all. In the documents the remainder is
+/// the numerator of a fraction, which loses peers when the fraction is reduced (2 of 4 is 1 of 2).
+fn handed_out(left: usize, n_jobs: usize) -> usize {
+    if n_jobs == 0 || !mutant::is_on(Mutant::ReducedRemainder) {
+        return left;
+    }
+    let rest = left % n_jobs;
+    let (mut a, mut b) = (n_jobs, rest);
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    left - rest + rest / a
 }
 
 /// The bounds within which a job takes part. In the documents, what one job cannot use goes to jobs

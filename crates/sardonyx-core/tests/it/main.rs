@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, unreachable_pub)]
 
 mod examples;
+mod fuzz;
 mod garbage;
 mod golden;
 mod peer;

@@ -6,7 +6,10 @@ use super::{
     record::{Fresh, Held, Listing, Live},
     write::{self, Basis, Hold},
 };
-use crate::layout::Millis;
+use crate::{
+    layout::Millis,
+    mutant::{self, Mutant},
+};
 
 /// How many writes of unknown fate are remembered. One that is forgotten and then shows up counts
 /// as another's: the number is given up, nothing is repeated.
@@ -210,7 +213,8 @@ impl Lease {
         let marks = others.filter_map(|number| listing.fresh.get(number));
         let latest = marks.map(|fresh| fresh.value.until).max()?;
         let by = clock.saturating_sub(latest.saturating_sub(self.terms.window));
-        (by > self.terms.ahead_max).then_some(by)
+        let is_far = by > self.terms.ahead_max && !mutant::is_on(Mutant::LeapBelieved);
+        is_far.then_some(by)
     }
 
     /// What speaks against our clock. Those who are there know better; if nobody is, those who may be

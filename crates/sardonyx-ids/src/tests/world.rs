@@ -20,6 +20,10 @@ pub(super) enum Rules {
     Ours,
     /// Times are reported after use, on the condition that the lease is still ours.
     Document,
+    /// The same, but before every id a process asks whether the lease is still its own.
+    LeaseChecked,
+    /// The mark is kept under the lease, and goes with it.
+    MarkUnderLease,
     /// A claim does not ask whether the mark is as it was read.
     ClaimForgetsFresh,
     /// Extensions and releases do not ask whether the mark is as we wrote it.
@@ -146,7 +150,14 @@ pub(super) fn weaken(mut txn: Txn, rules: Rules, clock: Millis) -> Txn {
             txn.when.retain(|it| !is_fresh(it));
         }
         Rules::WriteForgetsAll if !is_claim && is_about_number => txn.when.clear(),
-        Rules::Document if is_about_number => {
+        Rules::MarkUnderLease if is_about_number => {
+            for write in &mut txn.then {
+                if let Write::Put(key, value) = write {
+                    *write = Write::Lease(std::mem::take(key), value.clone());
+                }
+            }
+        }
+        Rules::Document | Rules::LeaseChecked if is_about_number => {
             txn.when.retain(|it| !is_fresh(it));
             for write in &mut txn.then {
                 if let Write::Put(_, value) = write {
@@ -179,7 +190,8 @@ impl Process {
 
     /// Carries out what needs no store; the request, if there is one.
     pub(super) fn perform(&mut self, todo: Vec<Action>, rules: Rules) -> Option<Action> {
-        let is_unbounded = matches!(rules, Rules::Document | Rules::MarkIgnored);
+        let is_unbounded =
+            matches!(rules, Rules::Document | Rules::LeaseChecked | Rules::MarkIgnored);
         let until = |until| if is_unbounded { Millis::MAX } else { until };
         let mut request = None;
         for action in todo {

@@ -6,7 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::address::Address;
+use crate::{
+    address::Address,
+    mutant::{self, Mutant},
+};
 
 /// A connection in this process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -88,7 +91,9 @@ impl Links {
         }
         let is_better = self.held.get(peer).is_none_or(|old| self.is_better(peer, &new, old));
         match self.held.get(peer) {
-            Some(old) if !is_better => Verdict::Lost { to: old.id },
+            Some(old) if !is_better && !mutant::is_on(Mutant::BothKept) => {
+                Verdict::Lost { to: old.id }
+            }
             Some(_) | None => {
                 if self.newest.len() >= NEWEST_MAX {
                     let held = &self.held;
@@ -96,6 +101,7 @@ impl Links {
                 }
                 self.newest.insert(peer.clone(), new.incarnation);
                 let closes = self.held.insert(peer.clone(), new).map(|old| old.id);
+                let closes = closes.filter(|_| !mutant::is_on(Mutant::BothKept));
                 Verdict::Kept { closes }
             }
         }

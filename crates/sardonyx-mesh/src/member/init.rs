@@ -7,10 +7,11 @@ use super::{Member, Role, follow::Following};
 use crate::{
     address::{Address, NodeId},
     change::{Change, Reason},
-    claim::{Claim, ClusterId},
+    claim::{Claim, ClusterId, Version},
     kept::Recovery,
     message::{JoinAnswer, Message, Snapshot, Standing},
     moment::Moment,
+    mutant::{self, Mutant},
     view::Step,
 };
 
@@ -287,11 +288,11 @@ impl Member {
 
     /// Leads without having been elected: the table is kept, nothing is promised.
     fn promote_self(&mut self) {
-        let claim = Claim {
-            leader: self.me.clone(),
-            version: self.kept.established.next(),
-            certified: false,
+        let version = match mutant::is_on(Mutant::VersionReset) {
+            true => Version(1),
+            false => self.kept.established.next(),
         };
+        let claim = Claim { leader: self.me.clone(), version, certified: false };
         self.view.table = crate::view::Table::default();
         self.take_office(claim, Reason::NobodyLeads);
     }

@@ -64,8 +64,13 @@ impl Member {
 
     /// The token, while this member is the established leader and its lease is valid.
     pub fn token(&self, now: Moment) -> Option<FencingToken> {
-        let valid_until = self.lease_end().filter(|end| now < *end)?;
-        let version = self.view.claim.as_ref()?.version;
+        let claim = self.view.claim.as_ref()?;
+        let is_shown = !claim.certified && mutant::is_on(Mutant::UnelectedToken);
+        let valid_until = match is_shown && matches!(self.role, Role::Leader(_)) {
+            true => now + self.config.timers.ttl_timeout,
+            false => self.lease_end().filter(|end| now < *end)?,
+        };
+        let version = claim.version;
         Some(FencingToken { cluster: self.kept.cluster?, version, valid_until })
     }
 

@@ -46,7 +46,9 @@ pub(super) struct OwnVote {
 
 impl Member {
     pub(super) fn open_contest(&mut self, release: Option<Release>, founders: Option<&[NodeId]>) {
-        self.round += 1;
+        // A number that somebody else made up can be the last there is: then there is no next round.
+        let Some(round) = self.round.checked_add(1) else { return self.back_off() };
+        self.round = round;
         let ballot = Ballot { round: self.round, proposer: self.me.clone() };
         let cluster = self.kept.cluster;
         let slots = match founders {
@@ -107,6 +109,9 @@ impl Member {
     }
 
     pub(super) fn take_own_vote(&mut self, vote: OwnVote) {
+        if mutant::is_on(Mutant::OwnVoteUncounted) {
+            return;
+        }
         let me = self.me.address.clone();
         self.take_vote(&me, &vote.ballot, vote.stage, vote.version, vote.answer);
     }

@@ -47,7 +47,7 @@ impl Member {
         if self.kept.slots.order() > slots.order() {
             // A predecessor left a change half done: it goes on as ours.
             let mut again = self.kept.slots.clone();
-            (again.version, again.epoch) = (version, again.epoch + 1);
+            (again.version, again.epoch) = (version, again.epoch.saturating_add(1));
             return Some(again);
         }
         if slots.replacing.is_some() {

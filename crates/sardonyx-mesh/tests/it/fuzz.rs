@@ -1,13 +1,17 @@
-//! Whatever bytes come: no decoder panics, takes more than its limit, or lets a stranger in.
+//! Whatever bytes come: no decoder panics, takes more than its limit, or lets a stranger in; and
+//! whatever happens in whatever order, a member answers.
 //!
-//! Half of the input is noise, half is something valid with a few bits changed, cut or repeated.
-//! `cargo xtask mesh-fuzz` runs it for longer; a failure prints its seed.
+//! `cargo xtask fuzz-all --only mesh-stream` (or `mesh-kept`, `mesh-member`) runs one for longer.
+
+#[path = "../../../../fuzz/harness.rs"]
+mod harness;
 
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
+use harness::{Rng, Target};
 use sardonyx_mesh::{
-    Address, Incarnation, Kept, Message, NodeId, Version,
+    Address, Config, Incarnation, Input, Kept, Member, Message, Moment, NodeId, Version,
     greet::{Greeting, Me, key::Key, message::Identity, message::Lane},
     message::{NackReason, carried::Carried},
     wire::{codec, frame, limits},
@@ -15,40 +19,8 @@ use sardonyx_mesh::{
 
 use crate::cluster::{Cluster, KEY, Kind};
 
-/// SplitMix64.
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
-    }
-
-    fn noise(&mut self, max: usize) -> Vec<u8> {
-        let n = self.below(max);
-        (0..n).map(|_| self.next() as u8).collect()
-    }
-
-    /// Changes a few places of something that was right.
-    fn spoil(&mut self, bytes: &mut Vec<u8>) {
-        for _ in 0..self.below(4) {
-            let at = self.below(bytes.len());
-            match self.below(5) {
-                0 => bytes.truncate(at),
-                1 => bytes.extend_from_within(at..),
-                2 => bytes.insert(at, self.next() as u8),
-                _ if bytes.is_empty() => {}
-                3 => bytes[at] = self.next() as u8,
-                _ => bytes[at] ^= 1 << self.below(8),
-            }
-        }
-    }
+fn config(index: usize) -> Config {
+    Cluster::new(Kind::Memory, 3, 2).options(index).config
 }
 
 fn me(key: Option<&[u8]>) -> Me {
@@ -58,8 +30,8 @@ fn me(key: Option<&[u8]>) -> Me {
     Me { identity: Identity { node, name: "n".to_owned() }, config, key }
 }
 
-/// Something of each kind that travels or lies on a disk, as bytes.
-fn seeds(me: &Me) -> Vec<Vec<u8>> {
+/// Something of each kind that travels, as bytes.
+fn messages(me: &Me) -> Vec<Vec<u8>> {
     let to = Address::new("127.0.0.1", 10_002).expect("an address");
     let why = NackReason::NotLeader { claim: None };
     let carried = Carried::LeaderKeepAliveNack { incarnation: Incarnation(1), why };
@@ -74,17 +46,15 @@ fn seeds(me: &Me) -> Vec<Vec<u8>> {
         Message::Relay { to: to.clone(), carried: carried.clone() },
         Message::Relayed { origin: me.identity.node.clone(), carried },
     ];
-    let mut seeds: Vec<_> = messages.iter().map(|it| codec::encode(it).expect("written")).collect();
-    seeds.push(codec::encode(&Kept::empty(to.clone())).expect("written"));
-    seeds.push(Greeting::active(me.clone(), to, Lane::Control, 1, [7; 32]).1);
-    seeds.push(b"\x01\x06number\x05hello".to_vec());
-    seeds
+    let mut bytes: Vec<_> = messages.iter().map(|it| codec::encode(it).expect("written")).collect();
+    bytes.push(Greeting::active(me.clone(), to, Lane::Control, 1, [7; 32]).1);
+    bytes.push(b"\x01\x06number\x05hello".to_vec());
+    bytes
 }
 
-/// Feeds a stream to every decoder, as it is and as messages.
-fn feed(me: &Me, stream: &[u8], rng: &mut Rng) {
-    let _ = codec::decode::<Message>(stream);
-    let _ = codec::decode::<Kept>(stream);
+/// Feeds a stream to every decoder, as it is and as messages; says how far it came.
+fn feed(me: &Me, stream: &[u8], rng: &mut Rng) -> String {
+    let mut said = format!("{:?} ", codec::decode::<Message>(stream).map(|it| it.name()));
     let (mut decoder, mut buffer) = (frame::Decoder::new(limits::GREET_BYTES_MAX), BytesMut::new());
     let mut greeting = Greeting::passive(me.clone(), [3; 32]);
     let mut at = 0;
@@ -95,50 +65,247 @@ fn feed(me: &Me, stream: &[u8], rng: &mut Rng) {
         loop {
             match decoder.next(&mut buffer) {
                 Ok(None) => break,
-                Err(_) => return,
+                Err(why) => return format!("{said} {why:?}"),
                 Ok(Some(message)) => {
                     assert!(message.len() <= limits::GREET_BYTES_MAX);
-                    let _ = codec::decode::<Message>(&message);
+                    let read = codec::decode::<Message>(&message).map(|it| it.name());
                     let step = greeting.hear(&message);
                     assert!(!matches!(step.end, Some(Ok(_))), "a stranger got in");
-                    let said: usize = step.say.iter().map(Vec::len).sum();
-                    assert!(said < 1_024, "{said} bytes for a stranger");
+                    let n_said: usize = step.say.iter().map(Vec::len).sum();
+                    assert!(n_said < 1_024, "{n_said} bytes for a stranger");
+                    said.push_str(&format!("{read:?} {:?} ", step.end.map(|it| it.map(drop))));
                 }
             }
         }
     }
+    said
+}
+
+/// The first byte says whether the rest is a stream as it is, or messages with their lengths in
+/// front, which are then framed rightly: behind a checksum nothing else would ever come.
+#[test]
+fn a_stream_from_a_stranger() {
+    let me = me(Some(KEY));
+    let mut seeds = Vec::new();
+    for message in messages(&me) {
+        let mut stream = BytesMut::from(&[0_u8][..]);
+        frame::encode(&message, &Bytes::new(), &mut stream);
+        seeds.push(stream.to_vec());
+        let mut listed = vec![1, message.len() as u8];
+        listed.extend(message);
+        seeds.push(listed);
+    }
+    Target { name: "mesh-stream", seeds, words: &["test", "127.0.0.1"] }.run(|input| {
+        let mut rng = Rng(input.len() as u64);
+        let Some((mode, mut rest)) = input.split_first() else { return "empty".into() };
+        if mode % 2 == 0 {
+            return feed(&me, rest, &mut rng);
+        }
+        let mut stream = BytesMut::new();
+        while rest.has_remaining() {
+            let n = usize::from(rest.get_u8()).min(rest.len());
+            frame::encode(&rest[..n], &Bytes::new(), &mut stream);
+            rest = &rest[n..];
+        }
+        feed(&me, &stream, &mut rng)
+    });
+}
+
+/// What a member would begin with, if its file were anything.
+#[test]
+fn what_a_member_kept() {
+    let address = config(0).address;
+    let mut seeds = vec![codec::encode(&Kept::empty(address.clone())).expect("written")];
+    seeds.extend(recorded().1.iter().map(|it| codec::encode(it).expect("written")));
+    Target { name: "mesh-kept", seeds, words: &["127.0.0.1"] }.run(|input| {
+        match codec::decode::<Kept>(input) {
+            Err(why) => why.to_string(),
+            Ok(kept) => {
+                let incarnation = Incarnation(kept.incarnation.0.saturating_add(1));
+                let mut member = Member::new(config(0), kept, incarnation, 1, Moment(0));
+                for n in 1..40 {
+                    member.step(Moment(n * 100_000), Input::Tick);
+                }
+                format!("{:?}", member.phase())
+            }
+        }
+    });
+}
+
+/// An input as bytes: what kind, who, how much time since the last, and a message with its length.
+fn write_input(into: &mut Vec<u8>, who: u8, after: Duration, input: &Input) {
+    let kind = match input {
+        Input::Tick => 0,
+        Input::Saved(_) => 1,
+        Input::Leave => 2,
+        Input::Transfer { .. } => 3,
+        Input::ReplaceVoter { .. } => 4,
+        Input::Found => 5,
+        Input::Message { .. } => 6,
+    };
+    let millis = u8::try_from(after.as_millis()).unwrap_or(u8::MAX);
+    into.extend([kind, who, millis]);
+    if let Input::Message { message, .. } = input {
+        let bytes = codec::encode(message).expect("written");
+        into.extend((bytes.len() as u16).to_le_bytes());
+        into.extend(bytes);
+    }
+}
+
+/// Three members form a cluster, one is gone for a while, one is asked to leave: what the first of them
+/// heard, as bytes, and what it kept on the way.
+fn recorded() -> (Vec<u8>, Vec<Kept>) {
+    let start = |index: usize| {
+        let config = config(index);
+        let kept = Kept::empty(config.address.clone());
+        Member::new(config, kept, Incarnation(1), index as u64 + 7, Moment(0))
+    };
+    let mut members: Vec<Member> = (0..3).map(start).collect();
+    let nodes: Vec<NodeId> = members.iter().map(|it| it.node().clone()).collect();
+    let (mut heard, mut kept, mut last) = (Vec::new(), Vec::new(), Duration::ZERO);
+    let mut inbox: Vec<(usize, usize, Input)> = Vec::new();
+    for turn in 0..300_u64 {
+        let now = Duration::from_millis(turn * 20);
+        let mut due: Vec<_> = std::mem::take(&mut inbox);
+        due.extend((0..3).map(|index| (index, index, Input::Tick)));
+        if turn == 250 {
+            due.push((1, 1, Input::Leave));
+        }
+        for (to, from, input) in due {
+            // The third is not heard in the middle, so that somebody else must be elected.
+            if (120..200).contains(&turn) && (to == 2 || from == 2) {
+                continue;
+            }
+            if to == 0 {
+                write_input(&mut heard, from as u8, now - last, &input);
+                last = now;
+            }
+            let output = members[to].step(Moment(now.as_micros() as u64), input);
+            if let Some(save) = output.save {
+                if to == 0 {
+                    kept.push(save.kept);
+                }
+                inbox.push((to, to, Input::Saved(save.id)));
+            }
+            for message in output.messages {
+                if let Some(index) = nodes.iter().position(|it| it.address == message.to) {
+                    let from = nodes[to].clone();
+                    inbox.push((index, to, Input::Message { from, message: message.message }));
+                }
+            }
+        }
+    }
+    kept.dedup();
+    kept.truncate(12);
+    (heard, kept)
+}
+
+/// Reads inputs back, whatever they are, and steps a member through them.
+fn step_through(mut rest: &[u8]) -> String {
+    let config = config(0);
+    let nodes: Vec<Address> = (0..3).map(|index| self::config(index).address).collect();
+    let empty = Kept::empty(config.address.clone());
+    let mut member = Member::new(config, empty, Incarnation(1), 7, Moment(0));
+    let (mut now, mut saved, mut seen) = (Moment(0), 0, String::new());
+    while rest.len() >= 3 {
+        let (kind, who, millis) = (rest.get_u8(), rest.get_u8(), rest.get_u8());
+        now = now + Duration::from_millis(u64::from(millis));
+        let address = nodes[usize::from(who) % 3].clone();
+        let input = match kind % 7 {
+            0 => Input::Tick,
+            1 => Input::Saved(saved),
+            2 => Input::Leave,
+            3 => Input::Transfer { to: address },
+            4 => Input::ReplaceVoter { old: address, new: nodes[usize::from(millis) % 3].clone() },
+            5 => Input::Found,
+            _ => {
+                if rest.len() < 2 {
+                    break;
+                }
+                let n = usize::from(rest.get_u16_le()).min(rest.len());
+                let message = codec::decode::<Message>(&rest[..n]);
+                rest = &rest[n..];
+                let incarnation = Incarnation(1 + u64::from(who) / 3);
+                let from = NodeId { address, incarnation };
+                let Ok(message) = message else { continue };
+                Input::Message { from, message }
+            }
+        };
+        let before = member.kept().established;
+        let output = member.step(now, input);
+        assert!(member.kept().established >= before, "what is established stays");
+        assert!(output.messages.len() < 1_000, "{} messages", output.messages.len());
+        saved = output.save.map_or(saved, |save| save.id);
+        let phase = format!("{:?}{}", member.phase(), member.token(now).is_some());
+        if !seen.ends_with(&phase) {
+            seen.push_str(&phase);
+        }
+    }
+    seen
 }
 
 #[test]
-fn no_bytes_break_a_decoder() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|it| it.parse::<u64>().ok());
-    let first = number("MESH_FUZZ_SEED").unwrap_or(1);
-    let time = Duration::from_secs(number("MESH_FUZZ_SECONDS").unwrap_or(0));
-    let least = number("MESH_FUZZ_RUNS").unwrap_or(20_000);
-    let me = me(Some(KEY));
-    let seeds = seeds(&me);
-    let (begun, mut seed) = (Instant::now(), first);
-    while seed < first + least || begun.elapsed() < time {
-        let outcome = std::panic::catch_unwind(|| {
-            let mut rng = Rng(seed);
-            let mut stream = match rng.below(4) {
-                0 => rng.noise(2_000),
-                _ => {
-                    let mut stream = BytesMut::new();
-                    for _ in 0..1 + rng.below(3) {
-                        let mut message = seeds[rng.below(seeds.len())].clone();
-                        rng.spoil(&mut message);
-                        frame::encode(&message, &Bytes::new(), &mut stream);
-                        feed(&me, &message, &mut rng);
-                    }
-                    stream.to_vec()
+fn a_member_in_any_order_of_things() {
+    let (heard, _) = recorded();
+    let far = step_through(&heard);
+    assert!(far.contains("Leadertrue") || far.contains("Follower"), "it came nowhere: {far}");
+    let seeds = vec![heard[..heard.len().min(4 << 10)].to_vec(), heard[..1 << 10].to_vec()];
+    Target { name: "mesh-member", seeds, words: &[] }.run(step_through);
+}
+
+/// 1,500 frames that are wrong for a known reason: each is refused, and soon.
+#[test]
+fn bad_frames_are_refused() {
+    let mut rng = Rng(4);
+    let messages = messages(&me(Some(KEY)));
+    for n in 0..1500 {
+        let message = &messages[rng.below(8)];
+        let mut stream = BytesMut::new();
+        frame::encode(message, &Bytes::new(), &mut stream);
+        let mut frame = stream.to_vec();
+        let what = match n % 4 {
+            0 => {
+                let wrong = 2 + rng.below(200) as u8;
+                match rng.below(4) {
+                    0 => frame[0] = wrong,
+                    1 => frame[1] = wrong.max(6),
+                    2 => frame[2..4].copy_from_slice(&[0, wrong % 5]),
+                    _ => frame[4] = wrong,
                 }
-            };
-            rng.spoil(&mut stream);
-            feed(&me, &stream, &mut rng);
-        });
-        assert!(outcome.is_ok(), "seed {seed} broke a decoder: MESH_FUZZ_SEED={seed}");
-        seed += 1;
+                "a head that cannot be"
+            }
+            1 => {
+                let longer = vec![7; limits::GREET_BYTES_MAX + 1 + rng.below(2_000)];
+                let mut stream = BytesMut::new();
+                frame::encode(&longer, &Bytes::new(), &mut stream);
+                frame = stream.to_vec();
+                "too long"
+            }
+            2 => {
+                let mut longer = message.clone();
+                longer.extend((0..=rng.below(9)).map(|_| 3));
+                let mut stream = BytesMut::new();
+                frame::encode(&longer, &Bytes::new(), &mut stream);
+                frame = stream.to_vec();
+                "more than a message"
+            }
+            _ => {
+                let mut other = message.clone();
+                other[0] = 60 + rng.below(60) as u8;
+                let mut stream = BytesMut::new();
+                frame::encode(&other, &Bytes::new(), &mut stream);
+                frame = stream.to_vec();
+                "no such message"
+            }
+        };
+        let begun = Instant::now();
+        let mut decoder = frame::Decoder::new(limits::GREET_BYTES_MAX);
+        let is_refused = match decoder.next(&mut BytesMut::from(&frame[..])) {
+            Ok(Some(message)) => codec::decode::<Message>(&message).is_err(),
+            Ok(None) => false,
+            Err(_) => true,
+        };
+        assert!(is_refused, "{what} is taken: {frame:?}");
+        assert!(begun.elapsed() < Duration::from_millis(500), "{what}: {:?}", begun.elapsed());
     }
-    println!("{} inputs in {:?}", seed - first, begun.elapsed());
 }

@@ -191,6 +191,17 @@ pub(crate) fn read_events(bytes: &Bytes, record: Record) -> Option<Vec<(Event, V
     (next == record.end).then_some(events)
 }
 
+/// Whether a record's events make sense to this build, whatever became of its bodies. Their checksum is
+/// good, so they are what was written.
+pub(crate) fn is_readable(bytes: &Bytes, record: Record) -> bool {
+    let mut meta = bytes.get(record.meta..record.bodies).unwrap_or_default();
+    while !meta.is_empty() {
+        let Ok((_, rest)) = postcard::take_from_bytes::<Event>(meta) else { return false };
+        meta = rest;
+    }
+    true
+}
+
 impl Event {
     /// The bodies that it names, in order.
     fn blobs(&self) -> Vec<Blob> {

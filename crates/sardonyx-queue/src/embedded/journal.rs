@@ -23,6 +23,7 @@ use crate::{
     ledger::{SessionId, Wakes},
     local::Core,
     location::OpenError,
+    mutant::Mutant,
     transaction::Refused,
 };
 
@@ -69,6 +70,21 @@ pub(crate) struct Resume {
     pub(crate) torn_bytes: u64,
 }
 
+impl Options {
+    /// Makes what was written to a segment durable.
+    fn sync(
+        &self,
+        segment: &Segment,
+        sync: impl FnOnce(&File) -> io::Result<()>,
+    ) -> io::Result<()> {
+        #[cfg(test)]
+        if let Some(power) = self.power {
+            return power.sync(&segment.path, || sync(&segment.file));
+        }
+        sync(&segment.file)
+    }
+}
+
 impl Journal {
     pub(crate) fn new(
         dir: &Path,
@@ -82,7 +98,7 @@ impl Journal {
         zero(&segment.file, end, torn_bytes)?;
         // What the last process wrote may not have been synced when it was killed, and has been
         // played: from here on it counts as settled.
-        segment.file.sync_all()?;
+        options.sync(&segment, File::sync_all)?;
         let len = segment.file.metadata()?.len();
         let rotate_at = options.segment_bytes;
         Ok(Journal {
@@ -142,8 +158,8 @@ impl Journal {
         }
         let file = &self.segment.file;
         let mut written = write_all(file, self.offset, &[&head, &meta], group.bodies.finish());
-        if n_hard > 0 {
-            written = written.and_then(|()| file.sync_data());
+        if n_hard > 0 && !self.options.is_on(Mutant::AnsweredFirst) {
+            written = written.and_then(|()| self.sync_data());
         }
         if let Err(why) = written {
             // After a failed sync the kernel may have thrown the pages away: trying again could
@@ -158,6 +174,15 @@ impl Journal {
         }
         self.finish(group);
         n_hard
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let sync = || self.options.sync(&self.segment, File::sync_data);
+        let synced = sync();
+        match synced.is_err() && self.options.is_on(Mutant::SyncedAgain) {
+            true => sync(),
+            false => synced,
+        }
     }
 
     /// What is left to do once a group is on the disk.
@@ -219,6 +244,10 @@ impl Journal {
             }
         };
         let old = std::mem::replace(&mut self.segment, Arc::new(written.segment));
+        #[cfg(test)]
+        if let Some(power) = self.options.power {
+            power.synced(&self.segment.path);
+        }
         // It was grown ahead. If that stays, it takes room until the segment goes.
         let _ = old.file.set_len(self.offset);
         (self.offset, self.len) = (written.len, written.len);
@@ -258,7 +287,8 @@ impl Journal {
         }
         let growth = (need - self.len).next_multiple_of(GROWTH_BYTES);
         let file = &self.segment.file;
-        let grown = zero(file, self.len, growth).and_then(|()| file.sync_all());
+        let grown = zero(file, self.len, growth)
+            .and_then(|()| self.options.sync(&self.segment, File::sync_all));
         if let Err(why) = grown {
             // What is left over is zeros; it will be grown over later.
             let _ = file.set_len(self.len);

@@ -103,7 +103,13 @@ impl Player {
         let mut sequence = first.sequence;
         let is_good = |record: &Record| record.end <= bytes.len();
         while let Some(record) = format::read_record(&bytes, at, salt).filter(is_good) {
-            let Some(events) = format::read_events(&bytes, record) else { break };
+            let Some(events) = format::read_events(&bytes, record) else {
+                if !format::is_readable(&bytes, record) {
+                    // Written as it is, and acknowledged: not to be taken for unfinished.
+                    return Err(corrupt(&path, at));
+                }
+                break;
+            };
             if record.sequence != sequence {
                 break;
             }
@@ -111,7 +117,8 @@ impl Player {
                 self.apply(event, &places)
                     .map_err(|why| OpenError::Corrupt(format!("{}: {why}", self.at(at))))?;
             }
-            (at, sequence) = (record.end, sequence + 1);
+            sequence = sequence.checked_add(1).ok_or_else(|| corrupt(&path, at))?;
+            at = record.end;
         }
         if sequence == first.sequence {
             return Err(corrupt(&path, at));
@@ -172,7 +179,10 @@ impl Player {
                 self.send(mark, attempt, Kept::on_disk(kind, blob, segment, offset))?;
             }
             Event::Counted { queue, n_acked, next } => {
-                self.ledger.replay_counts(queue, n_acked, next);
+                let complaint = format!("{queue} counts what cannot be");
+                if !self.ledger.replay_counts(queue, n_acked, next) {
+                    return Err(complaint);
+                }
             }
         }
         Ok(())

@@ -2,6 +2,8 @@
 
 mod damage;
 mod growth;
+mod mutants;
+mod power;
 mod twin;
 
 use std::path::Path;
@@ -9,7 +11,7 @@ use std::path::Path;
 use crate::{Queues, embedded::Options};
 
 /// Small enough that tests go through many segments, with nothing in memory that can be read back.
-const SMALL: Options = Options { segment_bytes: 32 << 10, cached_bytes_max: 8 << 10 };
+const SMALL: Options = Options { segment_bytes: 32 << 10, cached_bytes_max: 8 << 10, power: None };
 
 async fn open(dir: &Path, options: Options) -> Queues {
     Queues::embedded(dir, options).await.expect("the queues open")

@@ -37,6 +37,9 @@ pub(crate) struct Committed<B> {
     pub(crate) puts: Vec<(Key, Option<Bytes>)>,
 }
 
+/// No number grows this far in the life of a queue: what does is damage, and would run over.
+const NUMBER_MAX: u64 = u64::MAX / 2;
+
 impl<B: Clone> Ledger<B> {
     /// Takes a message out that is ready. Nothing is in flight while a journal is played.
     pub(crate) fn replay_ack(&mut self, name: &QueueName, lane: Lane, id: MessageId) -> Option<B> {
@@ -50,7 +53,7 @@ impl<B: Clone> Ledger<B> {
     /// Puts a message in, under the number that it got; `false` if the number has been used.
     pub(crate) fn replay_send(&mut self, sent: Sent<B>, attempt: u32) -> bool {
         let queue = self.queues.entry(sent.queue).or_default();
-        if sent.id.0 < queue.next {
+        if sent.id.0 < queue.next || sent.id.0 > NUMBER_MAX {
             return false;
         }
         queue.next = sent.id.0 + 1;
@@ -66,16 +69,21 @@ impl<B: Clone> Ledger<B> {
         let queue = self.queues.get_mut(name);
         let lane = queue.and_then(|queue| queue.ready.get_mut(&lane));
         if let Some(message) = lane.and_then(|lane| lane.get_mut(&id)) {
-            message.attempt += 1;
+            message.attempt = message.attempt.saturating_add(1);
         }
     }
 
     /// What a snapshot says of a queue whose messages have been put in.
-    pub(crate) fn replay_counts(&mut self, name: QueueName, n_acked: u64, next: u64) {
+    /// `false` if it cannot be so.
+    pub(crate) fn replay_counts(&mut self, name: QueueName, n_acked: u64, next: u64) -> bool {
+        if n_acked > NUMBER_MAX || next > NUMBER_MAX {
+            return false;
+        }
         let queue = self.queues.entry(name).or_default();
         queue.n_acked = n_acked;
         queue.n_enqueued = n_acked + queue.n_ready;
         queue.next = queue.next.max(next);
+        true
     }
 
     /// Writes keys.

@@ -1,14 +1,18 @@
 //! Data under weather: nothing lost, nothing twice, whoever dies.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Instant,
+};
 
+use sardonyx_queue::mutant::Mutant as QueueMutant;
 use sardonyx_sim::{data, seeds::spread};
 use sardonyx_task::{
     mutant::{self, Mutant},
     spy::Phase,
 };
 
-use crate::number;
+use crate::{is_wanted, number};
 
 /// What some seeds have seen.
 #[derive(Default)]
@@ -57,9 +61,24 @@ fn the_same_seed_is_the_same_run() {
 #[test]
 fn a_rule_switched_off_is_found() {
     let n = number("DATA_MUTANT_SEEDS", 2_000);
-    for mutant in Mutant::ALL {
-        let found = mutant::with(mutant, || (0..n).find(|seed| data::run(*seed).is_err()));
-        let seed = found.unwrap_or_else(|| panic!("{mutant:?} goes unnoticed in {n} seeds"));
-        println!("{mutant:?} is found by seed {seed}");
+    let first = || (0..n).find_map(|seed| data::run(seed).err().map(|it| (seed, it.what)));
+    for mutant in Mutant::ALL.into_iter().filter(|it| is_wanted(&format!("{it:?}"))) {
+        let begun = Instant::now();
+        let found = mutant::with(mutant, first);
+        tell(&format!("{mutant:?}"), found, begun);
     }
+    // A rule of the queues below.
+    let mutant = QueueMutant::Unfenced;
+    if is_wanted(&format!("{mutant:?}")) {
+        let begun = Instant::now();
+        let found = sardonyx_queue::mutant::with_mutant(Some(mutant), first);
+        tell(&format!("{mutant:?}"), found, begun);
+    }
+}
+
+/// For `cargo xtask mutants`.
+fn tell(name: &str, found: Option<(u64, String)>, begun: Instant) {
+    let (seed, why) = found.unwrap_or_else(|| panic!("{name} goes unnoticed"));
+    let (why, ms) = (why.lines().next().unwrap_or_default(), begun.elapsed().as_millis());
+    println!("MUTANT\t{name}\tdata: {why}\tseed {seed}\t{ms}");
 }

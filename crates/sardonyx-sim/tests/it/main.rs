@@ -17,3 +17,8 @@ fn number(name: &str, otherwise: u64) -> u64 {
         Err(_) => otherwise,
     }
 }
+
+/// Whether a rule is to be switched off: all are, unless `MUTANT_ONLY` names some, with commas.
+fn is_wanted(mutant: &str) -> bool {
+    std::env::var("MUTANT_ONLY").map_or(true, |only| only.split(',').any(|it| it == mutant))
+}

@@ -1,14 +1,17 @@
 //! Each rule switched off is found: a storm that notices nothing would be worth nothing.
+//!
+//! `cargo xtask mutants` reads the lines that begin with `MUTANT`; `MUTANT_ONLY` names some of them.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
     thread,
+    time::Instant,
 };
 
 use sardonyx_core::mutant::{Mutant, with_mutant};
 use sardonyx_sim::{Failed, Plan, World, shrink::shrink};
 
-use crate::number;
+use crate::{is_wanted, number};
 
 /// The first seed that fails with the rule switched off.
 fn found(mutant: Mutant, seeds: u64) -> Option<Failed> {
@@ -23,12 +26,17 @@ fn each_rule_switched_off_is_found() {
     let run = || {
         let mut unnoticed = Vec::new();
         while let Some(mutant) = Mutant::ALL.get(next.fetch_add(1, Ordering::Relaxed)).copied() {
+            if !is_wanted(&format!("{mutant:?}")) {
+                continue;
+            }
+            let begun = Instant::now();
             let Some(failed) = found(mutant, seeds) else {
                 unnoticed.push(mutant);
                 continue;
             };
             let (seed, name) = (failed.plan.seed, format!("{mutant:?}"));
-            println!("{seed:>5}  {name:<24}  {}", failed.name());
+            let (what, ms) = (failed.name(), begun.elapsed().as_millis());
+            println!("MUTANT\t{name}\tstorms: {what}\tseed {seed}\t{ms}");
         }
         unnoticed
     };

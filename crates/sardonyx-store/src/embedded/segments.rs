@@ -193,13 +193,11 @@ pub(crate) fn play(
         let before = state.next;
         match apply_frame(&bytes, at, header, state) {
             Ok(()) => {}
-            Err(bad) if is_newest && n_frames > 0 && is_last(&bytes, at, header) => {
+            Err(Bad::Torn(_)) if is_newest && n_frames > 0 && is_last(&bytes, at, header) => {
                 // The records of the last frame never made it to the disk.
-                debug_assert!(bad > at);
-                state.next = before;
                 break;
             }
-            Err(bad) => return Err(corrupt(&path, bad)),
+            Err(Bad::Torn(bad) | Bad::Unreadable(bad)) => return Err(corrupt(&path, bad)),
         }
         if n_frames == 0 {
             segment.first = state.next;
@@ -207,8 +205,8 @@ pub(crate) fn play(
             segment.note(before, at as u64);
             n_entries += state.next - before;
         }
-        (at, sequence, n_frames) =
-            (at + format::FRAME_BYTES + header.len, sequence + 1, n_frames + 1);
+        sequence = sequence.checked_add(1).ok_or_else(|| corrupt(&path, at))?;
+        (at, n_frames) = (at + format::FRAME_BYTES + header.len, n_frames + 1);
     }
     let torn_bytes = match format::judge_end(&bytes, at, sequence) {
         Ok(End::Clean) => 0,
@@ -240,21 +238,41 @@ fn first_bad(bytes: &[u8], at: usize, sequence: u64) -> usize {
     bad.unwrap_or(at)
 }
 
-/// Applies a frame whole; an error is the offset of its first bad record, and then nothing of it
-/// is applied.
+/// Where a frame is bad.
+enum Bad {
+    /// A record whose checksum is wrong: it may never have reached the disk.
+    Torn(usize),
+    /// A record that was written as it is, and makes no sense to this build. It was acknowledged, so
+    /// it must not be taken for unfinished.
+    Unreadable(usize),
+}
+
+/// Applies a frame whole, or nothing of it.
 fn apply_frame(
     bytes: &[u8],
     at: usize,
     header: format::FrameHeader,
     state: &mut State,
-) -> std::result::Result<(), usize> {
-    let mut ops = Vec::with_capacity(header.n_records as usize);
+) -> std::result::Result<(), Bad> {
+    let mut ops = Vec::new();
     for record in format::records(bytes, at, header) {
-        ops.push(match record? {
+        ops.push(match record.map_err(Bad::Torn)? {
             // The entry itself stays in the file; the state only counts it.
             Record::Entry(_) => Op::Append(Bytes::new()),
-            Record::Op(op) => postcard::from_bytes(op).map_err(|_| at)?,
+            Record::Op(op) => postcard::from_bytes(op).map_err(|_| Bad::Unreadable(at))?,
         });
+    }
+    let is_sound = |op: &Op| match op {
+        Op::Snapshot(state) => state.is_sound(),
+        Op::Append(_)
+        | Op::SetOrigin(..)
+        | Op::Trim(_)
+        | Op::OpenSession { .. }
+        | Op::EndSession { .. }
+        | Op::Commit { .. } => true,
+    };
+    if !ops.iter().all(is_sound) {
+        return Err(Bad::Unreadable(at));
     }
     ops.into_iter().for_each(|op| drop(state.apply(op)));
     Ok(())

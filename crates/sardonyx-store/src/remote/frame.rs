@@ -155,5 +155,8 @@ pub(crate) async fn receive<T: DeserializeOwned>(
     if read < len {
         return Err(broken("it ended inside a frame"));
     }
-    postcard::from_bytes(&frame).map_err(|_| broken("a frame that cannot be read"))
+    match postcard::take_from_bytes(&frame) {
+        Ok((message, [])) => Ok(message),
+        Ok(_) | Err(_) => Err(broken("a frame that cannot be read")),
+    }
 }

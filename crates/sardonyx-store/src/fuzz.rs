@@ -1,0 +1,236 @@
+//! Whatever bytes come from a line, a disk or another store: something readable, or a clear refusal.
+
+#![allow(clippy::print_stdout)]
+
+#[path = "../../../fuzz/harness.rs"]
+mod harness;
+
+use std::time::{Duration, Instant};
+
+use harness::{Rng, Target};
+use sardonyx_core::Position;
+use serde::de::DeserializeOwned;
+
+use crate::{
+    Origin, Token,
+    embedded::{FRAME_BYTES, HEADER_BYTES, RECORD_BYTES},
+    golden::forms,
+    remote::{Answer, Ask, FRAME_BYTES_MAX, HELLO_BYTES_MAX, Hello, Welcome, receive},
+};
+
+fn form(name: &str) -> Vec<u8> {
+    forms().into_iter().find(|it| it.0 == name).expect("a form").1
+}
+
+fn block_on<T>(it: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(it)
+}
+
+/// Reads all frames of a stream as messages of one kind.
+fn read_all<T: DeserializeOwned>(mut stream: &[u8], bytes_max: usize) -> (u32, String) {
+    let mut n = 0;
+    loop {
+        match block_on(receive::<T>(&mut stream, bytes_max)) {
+            Ok(_) => n += 1,
+            Err(why) => return (n, why.to_string()),
+        }
+    }
+}
+
+#[test]
+fn a_stream_of_frames() {
+    let seeds = ["hello", "asks", "answer-position", "answer-end"].map(form).into();
+    Target { name: "store-frame", seeds, words: &["SDXSTORE"] }.run(|input| {
+        let hello = read_all::<Hello>(input, HELLO_BYTES_MAX);
+        let welcome = read_all::<Welcome>(input, HELLO_BYTES_MAX);
+        let asks = read_all::<(u64, Ask)>(input, FRAME_BYTES_MAX);
+        let answers = read_all::<(u64, Answer)>(input, FRAME_BYTES_MAX);
+        let shown = |(n, why): (u32, String)| format!("{} {why} ", "#".repeat(n.min(9) as usize));
+        [hello, welcome, asks, answers].map(shown).concat()
+    });
+}
+
+#[test]
+fn an_origin() {
+    let seeds = vec![form("origin"), form("entry")];
+    Target { name: "store-origin", seeds, words: &["\"peers\"", "\"jobs\""] }.run(|input| {
+        let entry = Token::split(input)
+            .map(|(_, command)| sardonyx_core::wire::command_from_bytes(command).map(drop));
+        match Origin::from_bytes(Position(42), input) {
+            Err(why) => format!("{why} {entry:?}"),
+            Ok(origin) => {
+                let bytes = origin.to_bytes().expect("what was read can be written");
+                assert_eq!(Origin::from_bytes(Position(42), &bytes), Ok(origin));
+                "read".into()
+            }
+        }
+    });
+}
+
+/// Makes every checksum right, so that what is behind them is reached.
+fn repair(bytes: &mut [u8]) {
+    let u32_at = |bytes: &[u8], at: usize| {
+        bytes[at..at + 4].iter().rev().fold(0_usize, |n, it| n << 8 | usize::from(*it))
+    };
+    let put = |bytes: &mut [u8], at: usize, crc: u32| {
+        bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());
+    };
+    if bytes.len() < HEADER_BYTES {
+        return;
+    }
+    let crc = crc32c::crc32c(&bytes[..24]);
+    put(bytes, 24, crc);
+    let mut at = HEADER_BYTES;
+    while at + FRAME_BYTES <= bytes.len() && &bytes[at..at + 4] == b"FRAM" {
+        let end = (at + FRAME_BYTES).saturating_add(u32_at(bytes, at + 4)).min(bytes.len());
+        let crc = crc32c::crc32c(&bytes[at..at + 20]);
+        put(bytes, at + 20, crc);
+        let mut record = at + FRAME_BYTES;
+        while record + RECORD_BYTES <= end {
+            let body = record + RECORD_BYTES;
+            let to = body.saturating_add(u32_at(bytes, record)).min(end);
+            let crc = crc32c::crc32c(&bytes[body..to]);
+            put(bytes, record + 4, crc);
+            record = to;
+        }
+        at = end;
+    }
+}
+
+/// The first byte says whether the file is as it is or has its checksums made right.
+#[test]
+fn a_journal() {
+    let journal = |frames: &[&[u8]]| {
+        let mut journal = vec![1];
+        journal.extend(crate::embedded::header(0));
+        frames.iter().for_each(|frame| journal.extend(*frame));
+        journal.extend([0; 40]);
+        journal
+    };
+    // A journal begins with a snapshot, and then come requests.
+    let mut writer = crate::embedded::FrameWriter::default();
+    writer.push(&crate::engine::Op::Snapshot(Box::default())).expect("written");
+    let first = writer.finish(6).to_vec();
+    let frame = form("journal-frame");
+    let mut third = frame.clone();
+    third[8] = 8;
+    let seeds = vec![
+        journal(&[]),
+        journal(&[&first]),
+        journal(&[&first, &frame]),
+        journal(&[&first, &frame, &third]),
+        journal(&[&first, &frame, &form("journal-seal")]),
+    ];
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join(format!("journal-{:020}", 0));
+    Target { name: "store-journal", seeds, words: &["FRAM", "SARDNYX\n"] }.run(|input| {
+        let Some((mode, file)) = input.split_first() else { return "empty".into() };
+        let mut file = file.to_vec();
+        if mode % 2 == 1 {
+            repair(&mut file);
+        }
+        std::fs::write(&path, &file).expect("the file is written");
+        let checked = crate::check(dir.path());
+        assert_eq!(std::fs::read(&path).expect("the file"), file, "looking changes nothing");
+        match checked {
+            Ok(report) => format!("{} {}", report.n_entries.min(9), report.torn_bytes > 0),
+            Err(why) => why.to_string(),
+        }
+    });
+}
+
+fn checked(file: &[u8]) -> crate::Result<crate::Report> {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join(format!("journal-{:020}", 0)), file).expect("written");
+    crate::check(dir.path())
+}
+
+/// A journal of a snapshot and a frame with this one record, all checksums right.
+fn with_record(record: &[u8]) -> Vec<u8> {
+    let mut file = crate::embedded::header(0).to_vec();
+    let mut first = crate::embedded::FrameWriter::default();
+    first.push(&crate::engine::Op::Snapshot(Box::default())).expect("written");
+    file.extend_from_slice(first.finish(1));
+    let at = file.len();
+    file.extend_from_slice(b"FRAM");
+    file.extend_from_slice(&((RECORD_BYTES + record.len()) as u32).to_le_bytes());
+    file.extend_from_slice(&2_u64.to_le_bytes());
+    file.extend_from_slice(&1_u32.to_le_bytes());
+    file.extend_from_slice(&[0; 4]);
+    file.extend_from_slice(&(record.len() as u32).to_le_bytes());
+    file.extend_from_slice(&[0; 4]);
+    file.extend_from_slice(record);
+    assert!(at + FRAME_BYTES < file.len());
+    repair(&mut file);
+    file
+}
+
+/// A request that only a newer build knows was acknowledged like any other: whoever cannot read it
+/// must not drop it as unfinished.
+#[test]
+fn a_record_that_was_written_and_cannot_be_read_is_not_taken_for_torn() {
+    assert!(checked(&with_record(b"\x00entry")).is_ok());
+    let unknown = checked(&with_record(b"\x01\x63newer"));
+    assert!(matches!(unknown, Err(crate::Error::Corrupt(_))), "{unknown:?}");
+    let mut torn = with_record(b"\x00entry");
+    let last = torn.len() - 1;
+    torn[last] ^= 1;
+    assert!(checked(&torn).is_ok_and(|it| it.torn_bytes > 0), "a wrong checksum at the end is");
+}
+
+/// A count is not believed before its records are there.
+#[test]
+fn a_number_of_records_that_nobody_wrote_costs_nothing() {
+    let mut file = with_record(b"\x00entry");
+    let frame = file.len() - FRAME_BYTES - RECORD_BYTES - 6;
+    file[frame + 16..frame + 20].copy_from_slice(&u32::MAX.to_le_bytes());
+    repair(&mut file);
+    assert!(checked(&file).is_ok_and(|it| it.torn_bytes > 0));
+}
+
+/// 1,500 frames that are wrong for a known reason: each is refused, and soon.
+#[test]
+fn bad_frames_are_refused() {
+    let mut rng = Rng(1);
+    let asks = form("asks");
+    let mut good = Vec::new();
+    let mut rest = &asks[..];
+    while let Some(len) = rest.first_chunk::<4>().map(|it| u32::from_be_bytes(*it) as usize) {
+        good.push(rest[..4 + len].to_vec());
+        rest = &rest[4 + len..];
+    }
+    for n in 0..1500 {
+        let mut frame = good[rng.below(good.len())].clone();
+        let what = match n % 5 {
+            0 => {
+                frame.truncate(rng.below(frame.len()));
+                "cut"
+            }
+            1 => {
+                frame[..4].copy_from_slice(&(u32::MAX - rng.below(1 << 30) as u32).to_be_bytes());
+                "too long"
+            }
+            2 => {
+                // Behind the number, which is 1 and takes a byte.
+                frame[5] = 13 + rng.below(100) as u8;
+                "no such request"
+            }
+            3 => {
+                frame.extend((0..=rng.below(20)).map(|_| 7));
+                let len = (frame.len() - 4) as u32;
+                frame[..4].copy_from_slice(&len.to_be_bytes());
+                "more than a request"
+            }
+            _ => {
+                frame.splice(4..5, [0xff; 11]);
+                let len = (frame.len() - 4) as u32;
+                frame[..4].copy_from_slice(&len.to_be_bytes());
+                "a number without end"
+            }
+        };
+        let begun = Instant::now();
+        let read = block_on(receive::<(u64, Ask)>(&mut &frame[..], FRAME_BYTES_MAX));
+        assert!(read.is_err(), "{what} is taken for {read:?}: {frame:?}");
+        assert!(begun.elapsed() < Duration::from_millis(500), "{what}: {:?}", begun.elapsed());
+    }
+}

@@ -1,0 +1,273 @@
+//! Throws noise and spoiled input at one target, and looks for a panic, a long time, much memory.
+//!
+//! A source file that the tests of several crates include: their targets are private, and no crate
+//! is for things in common. What is in `fuzz/corpus/NAME` is fed first, in every test run; then come
+//! seeded changes of it. An input whose outcome nobody has seen yet is kept and changed further, so
+//! that the search goes where the target does something new.
+//!
+//! `cargo xtask fuzz-all` runs all targets for as long as you like. A failure leaves its input in the
+//! corpus, where every test run from then on will try it.
+
+#![allow(dead_code, unreachable_pub, reason = "not every target needs all of it")]
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "this is a test")]
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+/// The longest that one input may take.
+const INPUT_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// What one input may add to the most memory that was ever in use.
+const INPUT_MEMORY_MAX: u64 = 64 << 20;
+
+/// The longest input that is made.
+const INPUT_BYTES_MAX: usize = 64 << 10;
+
+/// How many inputs are kept for their outcome.
+const KEPT_MAX: usize = 4_000;
+
+/// How many changed inputs an ordinary test run tries.
+const INPUTS: u64 = 1_000;
+
+/// SplitMix64: the same seed gives the same inputs.
+pub struct Rng(pub u64);
+
+impl Rng {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
+
+    fn noise(&mut self, max: usize) -> Vec<u8> {
+        let n = self.below(max);
+        (0..n).map(|_| self.next() as u8).collect()
+    }
+
+    /// Changes a few places of something that was right.
+    pub fn spoil(&mut self, bytes: &mut Vec<u8>, words: &[&[u8]]) {
+        for _ in 0..1 + self.below(6) {
+            let at = self.below(bytes.len() + 1);
+            match self.below(10) {
+                0 => bytes.truncate(at),
+                1 => {
+                    let to = at + self.below(bytes.len() - at + 1);
+                    let piece = bytes[at..to].to_vec();
+                    let into = self.below(bytes.len() + 1);
+                    bytes.splice(into..into, piece);
+                }
+                2 => {
+                    let to = (at + 1 + self.below(8)).min(bytes.len());
+                    bytes.drain(at..to);
+                }
+                3 => bytes.insert(at, self.next() as u8),
+                4 => {
+                    let edge = EDGES[self.below(EDGES.len())];
+                    let to = (at + edge.len()).min(bytes.len());
+                    bytes.splice(at..to, edge.iter().copied());
+                }
+                5 if !words.is_empty() => {
+                    let word = words[self.below(words.len())];
+                    bytes.splice(at..at, word.iter().copied());
+                }
+                6 if at < bytes.len() => bytes[at] = self.next() as u8,
+                7 if at < bytes.len() => bytes[at] = bytes[at].wrapping_add(1),
+                _ if at < bytes.len() => bytes[at] ^= 1 << self.below(8),
+                _ => {}
+            }
+        }
+        bytes.truncate(INPUT_BYTES_MAX);
+    }
+}
+
+/// Numbers at which lengths and counts go wrong, in the forms in which they are written.
+const EDGES: &[&[u8]] = &[
+    &[0],
+    &[0x7f],
+    &[0x80, 0x01],
+    &[0xff, 0xff],
+    &[0xff, 0xff, 0xff, 0xff],
+    &[0xff, 0xff, 0xff, 0x7f],
+    &[0x80, 0, 0, 0],
+    &[0, 0, 0, 0x80],
+    &[0xff, 0xff, 0xff, 0xff, 0x0f],
+    &[0xff; 8],
+    &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01],
+];
+
+/// A target: its name, what is right, and words that mean something to it.
+pub struct Target<'a> {
+    /// The name of its corpus.
+    pub name: &'a str,
+    /// Inputs that are right; `UPDATE=1` writes them to the corpus.
+    pub seeds: Vec<Vec<u8>>,
+    /// Put in whole now and then.
+    pub words: &'a [&'a str],
+}
+
+impl Target<'_> {
+    /// Feeds the corpus and its changes. `feed` says in a few words what became of an input; a panic
+    /// is a finding.
+    pub fn run(&self, feed: impl Fn(&[u8]) -> String) {
+        if std::env::var("FUZZ_ONLY").is_ok_and(|only| only != self.name) {
+            return;
+        }
+        let corpus = self.corpus();
+        if std::env::var("UPDATE").is_ok_and(|it| it == "1") {
+            self.write_seeds(&corpus);
+        }
+        let number = |name: &str| std::env::var(name).ok().and_then(|it| it.parse::<u64>().ok());
+        let time = number("FUZZ_SECONDS").map(Duration::from_secs);
+        let (outcomes, slowest) = (BTreeSet::new(), Duration::ZERO);
+        let mut search = Search { feed, outcomes, corpus, slowest, is_alone: time.is_some() };
+        let mut pool = self.seeds.clone();
+        let stored = stored(&search.corpus);
+        assert!(!stored.is_empty(), "{}: no corpus; UPDATE=1 writes one", self.name);
+        pool.extend(stored);
+        for input in pool.clone() {
+            search.feed(&input);
+        }
+        let first = number("FUZZ_SEED").unwrap_or(1);
+        let words: Vec<&[u8]> = self.words.iter().map(|it| it.as_bytes()).collect();
+        let (begun, mut seed) = (Instant::now(), first);
+        while time.map_or(seed < first + INPUTS, |time| begun.elapsed() < time) {
+            let mut rng = Rng(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
+            let input = make(&mut rng, &pool, &words);
+            if search.feed(&input) && pool.len() < KEPT_MAX {
+                pool.push(input);
+            }
+            seed += 1;
+        }
+        println!(
+            "FUZZ\t{}\t{} inputs\t{} s\t{} outcomes\tslowest {:?}",
+            self.name,
+            seed - first,
+            begun.elapsed().as_secs(),
+            search.outcomes.len(),
+            search.slowest
+        );
+    }
+
+    fn corpus(&self) -> PathBuf {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+        root.join(self.name)
+    }
+
+    fn write_seeds(&self, corpus: &Path) {
+        fs::create_dir_all(corpus).expect("the corpus");
+        for (n, seed) in self.seeds.iter().enumerate() {
+            fs::write(corpus.join(format!("seed-{n:02}")), seed).expect("the corpus");
+        }
+    }
+}
+
+fn stored(corpus: &Path) -> Vec<Vec<u8>> {
+    let Ok(files) = fs::read_dir(corpus) else { return Vec::new() };
+    let mut paths: Vec<_> = files.flatten().map(|it| it.path()).collect();
+    paths.sort();
+    paths.iter().map(|path| fs::read(path).expect("an input")).collect()
+}
+
+fn make(rng: &mut Rng, pool: &[Vec<u8>], words: &[&[u8]]) -> Vec<u8> {
+    if rng.below(20) == 0 {
+        return rng.noise(512);
+    }
+    let mut input = pool[rng.below(pool.len())].clone();
+    if rng.below(8) == 0 {
+        let other = &pool[rng.below(pool.len())];
+        let (to, from) = (rng.below(input.len() + 1), rng.below(other.len() + 1));
+        input.truncate(to);
+        input.extend_from_slice(&other[from..]);
+    }
+    rng.spoil(&mut input, words);
+    input
+}
+
+struct Search<F> {
+    feed: F,
+    outcomes: BTreeSet<u64>,
+    corpus: PathBuf,
+    slowest: Duration,
+    /// Whether nothing else runs in this process, so that memory can be laid at somebody's door.
+    is_alone: bool,
+}
+
+impl<F: Fn(&[u8]) -> String> Search<F> {
+    /// Feeds one input; says whether its outcome is new.
+    fn feed(&mut self, input: &[u8]) -> bool {
+        let before = if self.is_alone { memory_peak() } else { 0 };
+        let begun = Instant::now();
+        let outcome = catch_unwind(AssertUnwindSafe(|| (self.feed)(input)));
+        let took = begun.elapsed();
+        let grown = if self.is_alone { memory_peak().saturating_sub(before) } else { 0 };
+        self.slowest = self.slowest.max(took);
+        let wrong = match &outcome {
+            Err(_) => Some("panics".to_owned()),
+            // One that waited for its neighbours on a busy machine is given a second chance.
+            Ok(_) if took > INPUT_TIME_MAX && self.is_slow(input) => {
+                Some(format!("takes {took:?}"))
+            }
+            Ok(_) if grown > INPUT_MEMORY_MAX && self.is_alone => {
+                Some(format!("takes {grown} bytes"))
+            }
+            Ok(_) => None,
+        };
+        if let Some(wrong) = wrong {
+            let kept = self.keep(input);
+            panic!("an input of {} bytes {wrong}: {kept}", input.len());
+        }
+        let mut hasher = DefaultHasher::new();
+        plain(&outcome.unwrap_or_default()).hash(&mut hasher);
+        self.outcomes.insert(hasher.finish())
+    }
+
+    fn is_slow(&self, input: &[u8]) -> bool {
+        let begun = Instant::now();
+        drop((self.feed)(input));
+        begun.elapsed() > INPUT_TIME_MAX
+    }
+
+    fn keep(&self, input: &[u8]) -> String {
+        let mut hasher = DefaultHasher::new();
+        input.hash(&mut hasher);
+        let path = self.corpus.join(format!("found-{:016x}", hasher.finish()));
+        match fs::write(&path, input) {
+            Ok(()) => path.display().to_string(),
+            Err(_) => format!("{input:?}"),
+        }
+    }
+}
+
+/// An outcome without its numbers and names, of which there is no end.
+fn plain(outcome: &str) -> String {
+    let mut plain = String::new();
+    let mut quoted = false;
+    for it in outcome.chars().take(400) {
+        if matches!(it, '"' | '`' | '\'') {
+            quoted = !quoted;
+        }
+        if !quoted && !it.is_ascii_digit() {
+            plain.push(it);
+        }
+    }
+    plain
+}
+
+/// The most memory that this process ever had in use, in bytes.
+fn memory_peak() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak = peak.and_then(|it| it.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    peak.unwrap_or_default() * 1024
+}
