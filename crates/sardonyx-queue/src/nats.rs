@@ -10,13 +10,12 @@
 //! receiving and releasing are writes of the same kind. What a transaction says is carried out
 //! behind the write; if its owner dies there, the next who comes to the task finds it on the board and
 //! does it. Messages carry an id made from the task and the number of the transaction, so that one
-//! sent twice is dropped by the servers; keys carry the number of the transaction that wrote them,
-//! so that a late writer does not undo a later one; deletions can be repeated as they are.
+//! sent twice is dropped by the servers, or, where they have forgotten it, by the receiver, whose board
+//! knows the newest transaction of each sender; keys carry the number of the transaction that wrote
+//! them, so that a late writer does not undo a later one; deletions can be repeated as they are.
 //!
 //! What this does not give:
 //!
-//! - A transaction that is carried out by somebody else later than
-//!   [`servers::DEDUPLICATION_WINDOW`] after half of its messages were sent sends them twice.
 //! - Acknowledged is what the servers call so: on one server with the usual settings that is not
 //!   on the disk yet (`sync_interval`); on three, it is on two of them.
 //! - A transaction is written twice, once on the board and once where it belongs, and all commits
