@@ -159,9 +159,9 @@ mod tests {
     #[test]
     fn on_an_ordinary_day_most_stay() {
         let plan = Plan::soak(4, 60 * MINUTE);
-        let killed = |step: &Step| match &step.fault {
-            Fault::Kill { nodes, .. } => nodes.clone(),
-            other => panic!("{other:?}"),
+        let killed = |step: &Step| {
+            let Fault::Kill { nodes, .. } = &step.fault else { panic!("{step:?}") };
+            nodes.clone()
         };
         let killed: BTreeSet<_> = plan.steps.iter().flat_map(killed).collect();
         assert_eq!(killed, (STEADY_NODES..NODES).collect());
