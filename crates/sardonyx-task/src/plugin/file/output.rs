@@ -357,4 +357,34 @@ mod tests {
         now.fetch_add(1, Ordering::Relaxed);
         assert_eq!(commit(false), Some(2), "old enough, without news");
     }
+
+    /// Several who stay show at once what somebody wrote who is gone.
+    #[test]
+    fn many_may_show_the_same_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("n.ndjson");
+        let keys = json!({"path": path.to_str().unwrap(), "roll-every": "1m"});
+        let clock: Clock = Arc::new(|| Duration::ZERO);
+        let output = FileOutput::new(&Terms::new("job", "write", &keys), clock).unwrap();
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        let batch = RecordBatch::try_from_iter([("n", column)]).unwrap();
+        for round in 0..200 {
+            let part = format!("p{round}");
+            let mut writer = output.open(&part).unwrap();
+            writer.write(&batch).unwrap();
+            let mark = writer.prepare(false).unwrap().unwrap();
+            let parts = [(part, mark)];
+            let start = std::sync::Barrier::new(4);
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        start.wait();
+                        assert_eq!(output.recover(&parts), Ok(()), "round {round}");
+                    });
+                }
+            });
+            let shown = directory.path().join(format!("n-p{round}-000001.ndjson"));
+            assert_eq!(std::fs::read_to_string(shown).unwrap().lines().count(), 1);
+        }
+    }
 }

@@ -177,10 +177,19 @@ impl Parts {
         let count = bytes.unwrap_or(length);
         let to = self.rolled(part, number);
         // No other session has this name, so a file that has it is this one.
-        if count > 0 && !self.exists(&to) {
-            self.make(header, &[(from.clone(), count)], &to)?;
+        if count > 0
+            && !self.exists(&to)
+            && let Err(why) = self.make(header, &[(from.clone(), count)], &to)
+        {
+            // Whoever takes it away has shown it: somebody else did, at the same time.
+            return if self.exists(&from) { Err(why) } else { Ok(()) };
         }
-        self.disk.remove_file(&from).map_err(|why| format!("{}: {why}", from.display()))
+        match self.disk.remove_file(&from) {
+            Err(why) if why.kind() != io::ErrorKind::NotFound => {
+                Err(format!("{}: {why}", from.display()))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     /// Puts pieces together in a file of another name, and gives it its own when it is whole.
