@@ -91,6 +91,31 @@ impl Rng {
     }
 }
 
+/// Writes a frame's length anew: four bytes at its front, for all that is behind them.
+pub fn measure(frame: &mut [u8]) {
+    let len = (frame.len() - 4) as u32;
+    frame[..4].copy_from_slice(&len.to_be_bytes());
+}
+
+/// Spoils a frame in one of three ways in which any frame is wrong; says which.
+pub fn break_frame(rng: &mut Rng, frame: &mut Vec<u8>, way: usize) -> &'static str {
+    match way % 3 {
+        0 => {
+            frame.truncate(rng.below(frame.len()));
+            "cut"
+        }
+        1 => {
+            frame[..4].copy_from_slice(&(u32::MAX - rng.below(1 << 30) as u32).to_be_bytes());
+            "too long"
+        }
+        _ => {
+            frame.splice(4..5, [0xff; 11]);
+            measure(frame);
+            "a number without end"
+        }
+    }
+}
+
 /// Numbers at which lengths and counts go wrong, in the forms in which they are written.
 const EDGES: &[&[u8]] = &[
     &[0],

@@ -8,6 +8,8 @@
 
 use std::{collections::BTreeMap, time::Instant};
 
+use serde_json::json;
+
 use crate::run::proof;
 
 /// A test that switches rules off.
@@ -216,19 +218,18 @@ fn print_table(mutants: &[&Mutant], found: &BTreeMap<String, Found>) {
 }
 
 fn print_json(mutants: &[&Mutant], found: &BTreeMap<String, Found>) {
-    let text = |it: &str| format!("\"{}\"", it.replace('\\', "\\\\").replace('"', "\\\""));
     for mutant in mutants {
-        let Mutant { number, rule, switch, .. } = mutant;
-        let is_found = is_found(found, mutant);
-        let (by, at, millis) = match found.get(*switch) {
-            Some(it) => (text(&it.by), text(&it.at), it.millis.to_string()),
-            None => ("null".into(), "null".into(), "null".into()),
-        };
-        println!(
-            "{{\"mutant\":\"M{number}\",\"rule\":{},\"switch\":\"{switch}\",\"found\":{is_found},\
-             \"by\":{by},\"at\":{at},\"milliseconds\":{millis}}}",
-            text(rule)
-        );
+        let told = found.get(mutant.switch);
+        let line = json!({
+            "mutant": format!("M{}", mutant.number),
+            "rule": mutant.rule,
+            "switch": mutant.switch,
+            "found": is_found(found, mutant),
+            "by": told.map(|it| &it.by),
+            "at": told.map(|it| &it.at),
+            "milliseconds": told.map(|it| it.millis),
+        });
+        println!("{line}");
     }
 }
 

@@ -41,7 +41,8 @@ impl Gauge {
             let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             seen.log.push(length);
             for process in steady(&world) {
-                if let Ok(size) = size(process, begun.elapsed().as_secs_f64()) {
+                let at = begun.elapsed().as_secs_f64();
+                if let Some(Ok(size)) = process.pid().map(|pid| size(pid, at)) {
                     seen.sizes.entry(process.place().to_string()).or_default().push(size);
                 }
             }
@@ -63,8 +64,7 @@ fn steady(world: &World) -> impl Iterator<Item = &Process> {
     world.processes().filter(stays)
 }
 
-fn size(process: &Process, at: f64) -> io::Result<Size> {
-    let pid = process.pid().ok_or(io::ErrorKind::NotFound)?;
+fn size(pid: u32, at: f64) -> io::Result<Size> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let number = |name: &str| -> io::Result<u64> {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -81,8 +81,9 @@ mod tests {
 
     #[test]
     fn a_process_has_a_size() {
-        let recipe = || Ok(std::process::Command::new("sleep"));
-        let process = Process::new(Place::Host, Box::new(recipe));
-        assert!(size(&process, 0.0).is_err(), "it does not run");
+        let Size { at, memory, files, threads } = size(std::process::id(), 7.0).expect("we run");
+        assert_eq!(at, 7.0);
+        assert!(memory > 1 << 16 && files > 2 && threads > 0, "{memory} {files} {threads}");
+        assert!(size(u32::MAX, 7.0).is_err(), "nobody has this number");
     }
 }

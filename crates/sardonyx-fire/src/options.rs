@@ -82,15 +82,15 @@ pub struct Options {
     pub calm: u64,
 
     /// Fewer kills a minute make a run void.
-    #[arg(long, value_name = "N", default_value_t = USUAL.kills_a_minute)]
+    #[arg(long, value_name = "N", default_value_t = USUAL.kills_a_minute, conflicts_with = "soak")]
     pub kills_least: f64,
 
     /// Fewer rows a second make a run void.
-    #[arg(long, value_name = "N", default_value_t = USUAL.rows_a_second)]
+    #[arg(long, value_name = "N", default_value_t = USUAL.rows_a_second, conflicts_with = "soak")]
     pub rows_least: f64,
 
     /// Fewer ids a second make a run void.
-    #[arg(long, value_name = "N", default_value_t = USUAL.ids_a_second)]
+    #[arg(long, value_name = "N", default_value_t = USUAL.ids_a_second, conflicts_with = "soak")]
     pub ids_least: f64,
 
     /// Prints the plan and does nothing.

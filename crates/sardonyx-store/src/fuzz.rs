@@ -7,7 +7,7 @@ mod harness;
 
 use std::time::{Duration, Instant};
 
-use harness::{Rng, Target};
+use harness::{Rng, Target, break_frame, measure};
 use sardonyx_core::Position;
 use serde::de::DeserializeOwned;
 
@@ -203,30 +203,16 @@ fn bad_frames_are_refused() {
         let mut frame = good[rng.below(good.len())].clone();
         let what = match n % 5 {
             0 => {
-                frame.truncate(rng.below(frame.len()));
-                "cut"
-            }
-            1 => {
-                frame[..4].copy_from_slice(&(u32::MAX - rng.below(1 << 30) as u32).to_be_bytes());
-                "too long"
-            }
-            2 => {
                 // Behind the number, which is 1 and takes a byte.
                 frame[5] = 13 + rng.below(100) as u8;
                 "no such request"
             }
-            3 => {
+            1 => {
                 frame.extend((0..=rng.below(20)).map(|_| 7));
-                let len = (frame.len() - 4) as u32;
-                frame[..4].copy_from_slice(&len.to_be_bytes());
+                measure(&mut frame);
                 "more than a request"
             }
-            _ => {
-                frame.splice(4..5, [0xff; 11]);
-                let len = (frame.len() - 4) as u32;
-                frame[..4].copy_from_slice(&len.to_be_bytes());
-                "a number without end"
-            }
+            way => break_frame(&mut rng, &mut frame, way),
         };
         let begun = Instant::now();
         let read = block_on(receive::<(u64, Ask)>(&mut &frame[..], FRAME_BYTES_MAX));

@@ -35,9 +35,9 @@ use tokio::{
     task::JoinHandle,
 };
 
-use self::split::Notes;
 use tracing::Instrument as _;
 
+use self::split::Notes;
 use crate::{
     Registry,
     blueprint::Blueprint,
@@ -245,7 +245,9 @@ impl Task {
             () = session.lost() => Err(End::Refused(Refused::Lost)),
             // An error means that nobody can grant it any more.
             Ok(_) = may_seal.wait_for(|granted| *granted) => Ok(()),
-            end = self.follow_roster(&session, number, roster, input.as_deref()) => end.map(|never| match never {}),
+            end = self.follow_roster(&session, number, roster, input.as_deref()) => {
+                end.map(|never| match never {})
+            }
             end = self.compute(&session, taken, number) => end.map(|never| match never {}),
             end = self.fetch(&session, &items, &notes, &asks) => end.map(|never| match never {}),
             end = self.read_splits(&session, splits, &items, input.clone()) => {

@@ -44,31 +44,36 @@ struct Shelf {
     /// Everything up to this sequence has been looked at.
     high: u64,
     messages: BTreeMap<u64, Fetched>,
-    still: Still,
+    still: Option<Still>,
 }
 
-/// Whether anything moves in a queue.
-#[derive(Debug, Default)]
+/// A queue in which nothing moves.
+#[derive(Debug)]
 struct Still {
-    /// How the queue was, and how many transactions the task had had.
-    stand: Option<(Extent, u64)>,
-    /// How long nothing has to move yet, and from when on.
+    /// How it is, and how many transactions its task has had.
+    stand: (Extent, u64),
+    since: Instant,
+    /// How long before it is looked through.
     wait: Duration,
-    since: Option<Instant>,
 }
 
 impl Still {
-    /// Whether it has stood still for long enough to be looked through; the next time that takes longer.
-    fn is_due(&mut self, now: (Extent, u64)) -> bool {
-        if self.stand != Some(now) {
-            *self = Still { stand: Some(now), wait: SWEEP_AFTER, since: Some(Instant::now()) };
-            return false;
-        }
-        let is_due = self.since.is_some_and(|since| since.elapsed() >= self.wait);
-        if is_due {
-            self.wait = (self.wait * 2).min(SWEEP_SELDOM);
-            self.since = Some(Instant::now());
-        }
+    fn new(stand: (Extent, u64), wait: Duration) -> Still {
+        Still { stand, since: Instant::now(), wait }
+    }
+}
+
+impl Shelf {
+    /// Whether the queue has stood still for long enough to be looked through; the next time that takes
+    /// longer.
+    fn is_due(&mut self, stand: (Extent, u64)) -> bool {
+        let before = self.still.take_if(|still| still.stand == stand);
+        let is_due = before.as_ref().is_some_and(|still| still.since.elapsed() >= still.wait);
+        self.still = Some(match before {
+            Some(still) if is_due => Still::new(stand, (still.wait * 2).min(SWEEP_SELDOM)),
+            Some(still) => still,
+            None => Still::new(stand, SWEEP_AFTER),
+        });
         is_due
     }
 }
@@ -125,9 +130,7 @@ impl Desk {
         }
         self.stock(&mut larder, &board, &queues, max).await?;
         let spots = larder.choose(&board, session, max);
-        let spots = larder.with_origins(spots);
-        let is_empty = spots.is_empty();
-        if is_empty {
+        if spots.is_empty() {
             self.sweep(&mut larder, &board, &queues).await?;
         }
         let taken = self.change(|board| {
@@ -210,7 +213,7 @@ impl Desk {
         for (queue, extent) in queues {
             let (n_known, top) = board.taken_from(&queue.from);
             let shelf = larder.shelves.entry(queue.from.clone()).or_default();
-            if extent.messages <= n_known || !shelf.still.is_due((*extent, board.n)) {
+            if extent.messages <= n_known || !shelf.is_due((*extent, board.n)) {
                 continue;
             }
             let mut present = self.servers.present(queue).await?;
@@ -249,21 +252,15 @@ impl Desk {
 }
 
 impl Larder {
-    /// Spots of messages that are here, with which messages of their senders they are.
-    fn with_origins(&self, spots: Vec<Spot>) -> Vec<(Spot, Origin)> {
-        let origin = |spot: &Spot| Some(self.shelves.get(&spot.0)?.messages.get(&spot.2)?.origin);
-        spots.into_iter().filter_map(|spot| origin(&spot).map(|origin| (spot, origin))).collect()
-    }
-
     /// Messages for a session: lanes take turns, in order within each.
-    fn choose(&mut self, board: &Board, session: u64, max: usize) -> Vec<Spot> {
-        let mut lanes: BTreeMap<(String, Lane), VecDeque<(u64, u64)>> = BTreeMap::new();
+    fn choose(&mut self, board: &Board, session: u64, max: usize) -> Vec<(Spot, Origin)> {
+        let mut lanes: BTreeMap<(String, Lane), VecDeque<_>> = BTreeMap::new();
         for (from, shelf) in &self.shelves {
             for (sequence, fetched) in &shelf.messages {
                 let spot = (from.clone(), fetched.lane, *sequence);
                 if board.is_for(session, fetched.lane) && board.is_ready(&spot) {
                     let lane = lanes.entry((from.clone(), fetched.lane)).or_default();
-                    lane.push_back((*sequence, fetched.bytes));
+                    lane.push_back((spot, fetched.origin, fetched.bytes));
                 }
             }
         }
@@ -276,12 +273,12 @@ impl Larder {
         lanes.rotate_left(self.n_rounds % n_lanes);
         let (mut spots, mut bytes) = (Vec::new(), 0);
         while !lanes.is_empty() {
-            for ((from, lane), messages) in &mut lanes {
+            for (_, messages) in &mut lanes {
                 if spots.len() >= max || bytes >= RECEIVE_BYTES_MAX {
                     return spots;
                 }
-                if let Some((sequence, size)) = messages.pop_front() {
-                    spots.push((from.clone(), *lane, sequence));
+                if let Some((spot, origin, size)) = messages.pop_front() {
+                    spots.push((spot, origin));
                     bytes += size;
                 }
             }

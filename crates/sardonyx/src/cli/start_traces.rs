@@ -2,32 +2,17 @@
 //!
 //! What is traced are spans of ours: a task's sessions, its commits, and requests by HTTP.
 
-use tracing_subscriber::{Layer, Registry, layer::Layered};
-
-use super::Failure;
-
-/// Under what the layer of traces stands: the log.
-type Log = Layered<
-    tracing_subscriber::filter::Filtered<
-        Box<dyn Layer<Registry> + Send + Sync>,
-        tracing_subscriber::filter::Targets,
-        Registry,
-    >,
-    Registry,
->;
-
-/// A layer that sends, or nothing.
-type Sends = Option<Box<dyn Layer<Log> + Send + Sync>>;
-
 #[cfg(not(feature = "otel"))]
 mod sending {
-    use super::{Failure, Sends};
+    use tracing_subscriber::layer::Identity;
+
+    use crate::cli::Failure;
 
     /// Nothing is sent.
-    pub(in super::super) struct Traces;
+    pub(crate) struct Traces;
 
     impl Traces {
-        pub(in super::super) fn to(url: Option<&str>) -> Result<Traces, Failure> {
+        pub(crate) fn to(url: Option<&str>) -> Result<Traces, Failure> {
             match url {
                 None => Ok(Traces),
                 Some(url) => Err(Failure::input(format!(
@@ -37,11 +22,11 @@ mod sending {
             }
         }
 
-        pub(in super::super) fn layer(&self) -> Sends {
-            None
+        pub(crate) fn layer(&self) -> Identity {
+            Identity::new()
         }
 
-        pub(in super::super) async fn end(self) {}
+        pub(crate) async fn end(self) {}
     }
 }
 
@@ -50,16 +35,16 @@ mod sending {
     use opentelemetry::trace::TracerProvider as _;
     use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
     use opentelemetry_sdk::{Resource, trace::SdkTracerProvider};
-    use tracing::level_filters::LevelFilter;
-    use tracing_subscriber::{Layer as _, filter::Targets};
+    use tracing::{Subscriber, level_filters::LevelFilter};
+    use tracing_subscriber::{Layer, filter::Targets, registry::LookupSpan};
 
-    use super::{Failure, Sends};
+    use crate::cli::Failure;
 
     /// What sends, if somebody wants it.
-    pub(in super::super) struct Traces(Option<SdkTracerProvider>);
+    pub(crate) struct Traces(Option<SdkTracerProvider>);
 
     impl Traces {
-        pub(in super::super) fn to(url: Option<&str>) -> Result<Traces, Failure> {
+        pub(crate) fn to(url: Option<&str>) -> Result<Traces, Failure> {
             let Some(url) = url else { return Ok(Traces(None)) };
             if !url.starts_with("http://") && !url.starts_with("https://") {
                 let why = format!("--otlp {url}: write http://127.0.0.1:4317");
@@ -76,15 +61,18 @@ mod sending {
             Ok(Traces(Some(provider)))
         }
 
-        pub(in super::super) fn layer(&self) -> Sends {
+        pub(crate) fn layer<S>(&self) -> Option<impl Layer<S> + use<S>>
+        where
+            S: Subscriber + for<'a> LookupSpan<'a>,
+        {
             let tracer = self.0.as_ref()?.tracer("sardonyx");
             // Ours alone: what libraries do is theirs, and may show what nobody should see.
             let ours = Targets::new().with_target("sardonyx", LevelFilter::INFO);
-            Some(tracing_opentelemetry::layer().with_tracer(tracer).with_filter(ours).boxed())
+            Some(tracing_opentelemetry::layer().with_tracer(tracer).with_filter(ours))
         }
 
         /// Sends what is left. A collector that is away must not keep a node from ending.
-        pub(in super::super) async fn end(self) {
+        pub(crate) async fn end(self) {
             let Some(provider) = self.0 else { return };
             let ended = tokio::task::spawn_blocking(move || provider.shutdown()).await;
             if let Ok(Err(why)) = ended {
