@@ -79,3 +79,12 @@ pub enum Read {
     /// The split is over.
     End,
 }
+
+impl Read {
+    pub(crate) fn n_rows(&self) -> usize {
+        match self {
+            Read::Batch(batch, _) => batch.num_rows(),
+            Read::Wait(..) | Read::End => 0,
+        }
+    }
+}

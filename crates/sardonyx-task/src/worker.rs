@@ -29,6 +29,10 @@ use crate::{
 /// How many rows a message has at most: what a function makes of a batch may be larger.
 const MESSAGE_ROWS_MAX: usize = 1 << 16;
 
+/// Batches with fewer rows are put together: applying a function, sending and writing cost about as much
+/// for a few rows as for so many.
+const SMALL_ROWS: usize = 256;
+
 /// What went through.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Counts {
@@ -187,7 +191,7 @@ impl Worker {
         Ok((sends, counts))
     }
 
-    /// Record batches; those for a function that wants batches of a size, put together.
+    /// Record batches, small ones put together, and those for a function that wants batches of a size.
     fn decode(
         &self,
         messages: Vec<(Option<u16>, Segments)>,
@@ -197,8 +201,9 @@ impl Worker {
             let batch = segments.decode().map_err(|why| format!("a message is damaged: {why}"))?;
             self.saw(Phase::Decode, &batch);
             match batches.last_mut() {
-                Some((_, last))
-                    if last.num_rows() < self.batch_rows.unwrap_or(0)
+                Some((before, last))
+                    if last.num_rows() < self.batch_rows.unwrap_or(SMALL_ROWS)
+                        && *before == partition
                         && last.schema() == batch.schema() =>
                 {
                     let whole = concat_batches(&batch.schema(), [&*last, &batch]);

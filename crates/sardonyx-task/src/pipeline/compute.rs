@@ -12,7 +12,7 @@ use sardonyx_queue::{Key, Receipt, Refused, Segments, Session, Transaction};
 use tokio::{sync::mpsc, time::Instant};
 use tracing::Instrument as _;
 
-use super::{End, Never, Task};
+use super::{End, ITEMS_MAX, Never, Task};
 use crate::{
     mutant::{self, Mutant},
     spy::Phase,
@@ -51,6 +51,34 @@ struct Pending {
     since: Option<Instant>,
 }
 
+impl Pending {
+    /// Takes in what becomes of `item` beside its rows, and gives those.
+    fn note(&mut self, item: Item) -> Vec<(Option<u16>, Segments)> {
+        let transaction = &mut self.transaction;
+        match item {
+            Item::Segments(messages) => {
+                transaction.acks.extend(messages.iter().map(|(receipt, ..)| *receipt));
+                messages.into_iter().map(|(_, partition, batch)| (partition, batch)).collect()
+            }
+            Item::Rows { batch, receipt, key, position } => {
+                if !mutant::is_on(Mutant::NoPosition) {
+                    put(transaction, key, Some(position));
+                }
+                if !transaction.holds.contains(&receipt) {
+                    transaction.holds.push(receipt);
+                }
+                vec![(None, Segments::Batch(batch))]
+            }
+            Item::SplitOver { receipt, key } => {
+                put(transaction, key, None);
+                transaction.holds.retain(|held| *held != receipt);
+                transaction.acks.push(receipt);
+                Vec::new()
+            }
+        }
+    }
+}
+
 impl Task {
     pub(super) async fn compute(
         &self,
@@ -64,6 +92,7 @@ impl Task {
         let trigger = self.order.blueprint.terms.duration("trigger").map_err(End::Failed)?;
         let mut fires = trigger.map(|every| Instant::now() + every);
         let gather = if worker.is_grouped() { GATHER } else { Duration::ZERO };
+        let mut read = Vec::with_capacity(ITEMS_MAX);
         loop {
             let due = pending.since.map(|since| match pending.counts.rows_in > GATHER_ROWS_MAX {
                 true => since,
@@ -94,9 +123,12 @@ impl Task {
                     fires = trigger.map(|every| Instant::now() + every);
                     worker = self.fire(worker, &mut pending).await?;
                 }
-                item = items.recv(), if pending.counts.rows_in < PENDING_ROWS_MAX => {
-                    let Some(item) = item else { return std::future::pending().await };
-                    worker = self.take(session, worker, &mut pending, item).await?;
+                n_read = items.recv_many(&mut read, ITEMS_MAX),
+                    if pending.counts.rows_in < PENDING_ROWS_MAX => {
+                    if n_read == 0 {
+                        return std::future::pending().await;
+                    }
+                    worker = self.take(session, worker, &mut pending, &mut read).await?;
                 }
                 () = tokio::time::sleep_until(due.unwrap_or(forever)),
                     if due.is_some() && committing.is_none() => {}
@@ -104,36 +136,19 @@ impl Task {
         }
     }
 
+    /// Everything that is there at once: the way to a compute thread costs more than a small batch.
     async fn take(
         &self,
         session: &Session,
         mut worker: Worker,
         pending: &mut Pending,
-        item: Item,
+        items: &mut Vec<Item>,
     ) -> Result<Worker, End> {
         pending.since.get_or_insert_with(Instant::now);
-        let transaction = &mut pending.transaction;
-        let (batches, mut holds) = match item {
-            Item::Segments(messages) => {
-                transaction.acks.extend(messages.iter().map(|(receipt, ..)| *receipt));
-                let batches = messages.into_iter().map(|(_, partition, batch)| (partition, batch));
-                (batches.collect::<Vec<_>>(), Vec::new())
-            }
-            Item::Rows { batch, receipt, key, position } => {
-                if !mutant::is_on(Mutant::NoPosition) {
-                    put(transaction, key, Some(position));
-                }
-                (vec![(None, Segments::Batch(batch))], vec![receipt])
-            }
-            Item::SplitOver { receipt, key } => {
-                put(transaction, key, None);
-                transaction.holds.retain(|held| *held != receipt);
-                transaction.acks.push(receipt);
-                (Vec::new(), Vec::new())
-            }
-        };
-        holds.retain(|receipt| !transaction.holds.contains(receipt));
-        transaction.holds.extend(holds);
+        let mut batches = Vec::new();
+        for item in items.drain(..) {
+            batches.extend(pending.note(item));
+        }
         for (partition, _) in &batches {
             if let Some(partition) = partition
                 && !worker.has_partition(*partition)
@@ -176,6 +191,10 @@ impl Task {
         mut worker: Worker,
         mut transaction: Transaction,
     ) -> Result<(Worker, Transaction), End> {
+        if !worker.is_grouped() && !worker.is_output() {
+            self.saw(Phase::Write);
+            return Ok((worker, transaction));
+        }
         let is_durable = self.engine.queues.is_durable();
         let saved = self
             .desk

@@ -49,7 +49,18 @@ struct Open {
     receipt: Receipt,
     key: String,
     reader: Box<dyn Reader>,
+    /// How far it is committed, if the reader does not know that yet.
+    committed: Option<Bytes>,
     wakes: Option<(Instant, Option<Arc<Notify>>)>,
+}
+
+impl Open {
+    fn read(&mut self, rows_max: usize) -> Result<Read, String> {
+        if let Some(position) = self.committed.take() {
+            self.reader.committed(&position)?;
+        }
+        self.reader.read(rows_max)
+    }
 }
 
 /// The right to look for more splits, and when.
@@ -163,10 +174,11 @@ impl Task {
             }
             let awake =
                 |split: &Open| split.wakes.as_ref().is_none_or(|(at, _)| *at <= Instant::now());
-            let next = open.iter().position(awake).and_then(|at| open.remove(at));
-            if let Some(split) = next {
+            let (next, asleep): (VecDeque<_>, _) = open.into_iter().partition(awake);
+            open = asleep;
+            if !next.is_empty() {
                 session.room(&egress).await?;
-                open.extend(self.read(split, rows_max, items).await?);
+                self.read(next, rows_max, items, &mut open).await?;
             } else if !open.is_empty() || look.is_some() {
                 self.sleep(session, &input, &mut notes, &mut open, &mut look).await?;
             }
@@ -208,46 +220,59 @@ impl Task {
         let input = Arc::clone(input);
         let opened = self.desk.run(move || input.open(&rest, position.as_deref())).await?;
         let reader = opened.map_err(End::Failed)?;
-        open.push_back(Open { receipt, key, reader, wakes: None });
+        open.push_back(Open { receipt, key, reader, committed: None, wakes: None });
         Ok(())
     }
 
-    /// Reads one batch of a split. `None`: it is over.
+    /// Reads a batch of each of these splits, or of the first ones if those have enough together: the way
+    /// to a compute thread costs more than a few rows. What is not over goes back to `open`, those that
+    /// had no turn to its front.
     async fn read(
         &self,
-        mut split: Open,
+        mut splits: VecDeque<Open>,
         rows_max: usize,
         items: &mpsc::Sender<Item>,
-    ) -> Result<Option<Open>, End> {
-        let committed = self.positions().remove(&split.key);
-        let (reader, read) = self
-            .desk
-            .run(move || {
-                let told = committed.map_or(Ok(()), |position| split.reader.committed(&position));
-                let read = told.and_then(|()| split.reader.read(rows_max));
-                (split, read)
-            })
-            .await?;
-        let mut split = reader;
-        split.wakes = None;
-        let item = match read.map_err(End::Failed)? {
-            Read::Batch(batch, position) => {
-                self.engine.spy.saw(&self.order.place, Phase::ReadBatch, Some(&batch));
-                let (receipt, key) = (split.receipt, split.key.clone());
-                Some(Item::Rows { batch, receipt, key, position })
+        open: &mut VecDeque<Open>,
+    ) -> Result<(), End> {
+        for split in &mut splits {
+            split.wakes = None;
+            split.committed = self.positions().remove(&split.key).or(split.committed.take());
+        }
+        let read_all = move || {
+            let (mut reads, mut n_rows) = (Vec::new(), 0);
+            for split in &mut splits {
+                let read = split.read(rows_max);
+                n_rows += read.as_ref().map_or(0, Read::n_rows);
+                reads.push(read);
+                if n_rows >= rows_max {
+                    break;
+                }
             }
-            Read::Wait(after, notify) => {
-                split.wakes = Some((Instant::now() + after, notify));
-                return Ok(Some(split));
-            }
-            Read::End => None,
+            (splits, reads)
         };
-        let is_over = item.is_none();
-        let item =
-            item.unwrap_or(Item::SplitOver { receipt: split.receipt, key: split.key.clone() });
-        // Only the end of the session closes it.
-        let _ = items.send(item).await;
-        Ok((!is_over).then_some(split))
+        let (mut splits, reads) = self.desk.run(read_all).await?;
+        for split in splits.drain(reads.len()..).rev() {
+            open.push_front(split);
+        }
+        for (mut split, read) in splits.into_iter().zip(reads) {
+            let (receipt, key) = (split.receipt, split.key.clone());
+            let item = match read.map_err(End::Failed)? {
+                Read::Batch(batch, position) => {
+                    self.engine.spy.saw(&self.order.place, Phase::ReadBatch, Some(&batch));
+                    open.push_back(split);
+                    Item::Rows { batch, receipt, key, position }
+                }
+                Read::Wait(after, notify) => {
+                    split.wakes = Some((Instant::now() + after, notify));
+                    open.push_back(split);
+                    continue;
+                }
+                Read::End => Item::SplitOver { receipt, key },
+            };
+            // Only the end of the session closes it.
+            let _ = items.send(item).await;
+        }
+        Ok(())
     }
 
     /// How far a transaction says that splits are read.

@@ -11,6 +11,7 @@ mod moved;
 mod outputs;
 mod speed;
 mod suite;
+mod turns;
 
 use std::{fs, path::Path, sync::Arc};
 
