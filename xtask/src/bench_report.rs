@@ -87,6 +87,9 @@ fn stores(program: &Path) -> Vec<(&'static str, Result<String, String>, Option<S
     all
 }
 
+/// What is drawn of a row: which line, and how high.
+type Points = Vec<(&'static str, f64)>;
+
 #[derive(Default)]
 struct Report {
     machine: String,
@@ -195,22 +198,35 @@ impl Report {
                 ]
             },
         )?;
-        let mut rows = Vec::new();
-        for size in ["10000", "100000", "1000000"] {
-            let args = ["job", "words", "--rows", size, "--runs", "3", "--queues", "memory:"];
-            rows.extend(self.rows(program, &args)?);
-        }
-        let points = |row: &Value| (number(row, "rows"), 1e6 / number(row, "rows_per_cpu_second"));
-        let line = ("a word".to_owned(), rows.iter().map(points).collect());
-        let title = "Words, as the data grows";
-        write("data.svg", &plot::lines(title, "words", " µs", &[line]))?;
-        self.sections.push(Section {
-            title: title.into(),
-            command: "sardonyx bench job words --rows N".into(),
-            rows: Ok(rows),
-            plots: vec![("data.svg".into(), title.into())],
-        });
-        Ok(())
+        let plan = ["schedule", "--peers", "1000", "--log", "1"];
+        self.sizes(
+            program,
+            "The schedulers, as jobs become more",
+            &plan,
+            "jobs",
+            [10, 100, 1000],
+            |row| {
+                vec![
+                    ("a volunteer", number(row, "volunteer-us")),
+                    ("a plan", 1e3 * number(row, "plan-ms")),
+                ]
+            },
+        )?;
+        let play = ["schedule", "--peers", "1", "--jobs", "1"];
+        // A thousand jobs come at its beginning, and are no small part of a shorter one.
+        let log = [100_000, 300_000, 1_000_000];
+        self.sizes(program, "Playing a log, as it becomes longer", &play, "log", log, |row| {
+            vec![("an entry", 1e6 / number(row, "entries-per-second"))]
+        })?;
+        let words = ["job", "words", "--runs", "3", "--queues", "memory:"];
+        self.sizes(
+            program,
+            "Words, as the data grows",
+            &words,
+            "rows",
+            [10_000, 100_000, 1_000_000],
+            |row| vec![("a word", 1e6 / number(row, "rows_per_cpu_second"))],
+        )
     }
 
     /// A benchmark whose rows differ in one size, drawn over it.
@@ -220,11 +236,54 @@ impl Report {
         size: &str,
         title: &str,
         args: &[&str],
-        values: impl Fn(&Value) -> Vec<(&'static str, f64)>,
+        values: impl Fn(&Value) -> Points,
     ) -> Result<(), String> {
         let rows = self.rows(program, args)?;
+        let command = format!("sardonyx bench {}", shown(args));
+        self.draw(title, (args[0], size), command, rows, values)
+    }
+
+    /// A benchmark that is called with several sizes, drawn over them.
+    fn sizes(
+        &mut self,
+        program: &Path,
+        title: &str,
+        args: &[&str],
+        size: &str,
+        sizes: [u64; 3],
+        values: impl Fn(&Value) -> Points,
+    ) -> Result<(), String> {
+        let flag = format!("--{size}");
+        let mut rows = Vec::new();
+        for n in sizes {
+            let n_text = n.to_string();
+            let called = self.rows(program, &[args, &[flag.as_str(), &n_text]].concat())?;
+            rows.extend(called.into_iter().map(|mut row| {
+                if row[size].is_null() {
+                    row[size] = n.into();
+                }
+                row
+            }));
+        }
+        let command = format!("sardonyx bench {} {flag} N", shown(args));
+        self.draw(title, (size, size), command, rows, values)
+    }
+
+    /// Rows that have the values, and a picture of them over their size.
+    fn draw(
+        &mut self,
+        title: &str,
+        (name, size): (&str, &str),
+        command: String,
+        mut rows: Vec<Value>,
+        values: impl Fn(&Value) -> Points,
+    ) -> Result<(), String> {
+        // Rows of another shape make a table of their own, which nobody asked for here.
+        rows.retain(|row| {
+            row[size].is_number() && values(row).iter().all(|(_, value)| value.is_finite())
+        });
         let mut lines: Vec<plot::Line> = Vec::new();
-        for row in rows.iter().filter(|row| row[size].is_number()) {
+        for row in &rows {
             for (at, (name, value)) in values(row).into_iter().enumerate() {
                 if lines.len() <= at {
                     lines.push((name.to_owned(), Vec::new()));
@@ -232,16 +291,10 @@ impl Report {
                 lines[at].1.push((number(row, size), value));
             }
         }
-        let file = format!("{}.svg", args[0]);
+        let file = format!("{name}.svg");
         write(&file, &plot::lines(title, size, " µs", &lines))?;
-        // Rows of another shape make a table of their own, which nobody asked for here.
-        let rows = rows.into_iter().filter(|row| row[size].is_number()).collect();
-        self.sections.push(Section {
-            title: title.into(),
-            command: format!("sardonyx bench {}", shown(args)),
-            rows: Ok(rows),
-            plots: vec![(file, title.into())],
-        });
+        let plots = vec![(file, title.into())];
+        self.sections.push(Section { title: title.into(), command, rows: Ok(rows), plots });
         Ok(())
     }
 }
