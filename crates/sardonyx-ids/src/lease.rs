@@ -24,7 +24,7 @@ mod pick;
 pub mod record;
 #[cfg(test)]
 pub(crate) mod shape;
-mod step;
+pub(crate) mod step;
 pub(crate) mod write;
 
 use std::fmt;
@@ -288,7 +288,8 @@ struct Term {
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Asked {
     Nothing,
-    Session,
+    /// Since when, on the boot clock.
+    Session(Millis),
     List,
     Claim(u32, Fresh),
     Extend(Fresh),

@@ -3,6 +3,7 @@
 #![allow(clippy::wildcard_enum_match_arm)]
 
 mod conditions;
+mod crowd;
 mod doubt;
 mod fuzz;
 mod leaps;

@@ -15,6 +15,12 @@ use crate::{
 /// as another's: the number is given up, nothing is repeated.
 const UNKNOWN_MAX: usize = 8;
 
+/// A session that took this long to open was one of many.
+pub(crate) const SLOW: Millis = 100;
+
+/// For how long to stand back from a crowd, at most.
+pub(crate) const CROWD_MAX: Millis = 2_000;
+
 impl Lease {
     /// Takes in what happened and says what to do. While it waits for an answer it only takes note.
     pub fn step(&mut self, input: Input, now: Now) -> Vec<Action> {
@@ -33,10 +39,13 @@ impl Lease {
             Input::Tick if self.is_waiting() || now.boot < self.rest_until => return todo,
             Input::Tick => {}
             Input::Session(opened) => {
-                self.asked = Asked::Nothing;
+                let asked = std::mem::replace(&mut self.asked, Asked::Nothing);
                 match opened {
                     Ok(()) => self.session = Session::Open,
                     Err(problem) => return self.rest(problem, now),
+                }
+                if self.is_in_a_crowd(&asked, now) {
+                    return todo;
                 }
             }
             Input::SessionLost => self.lose_session(),
@@ -65,13 +74,25 @@ impl Lease {
         todo
     }
 
+    /// A store that is slow to answer is asked by many. Whoever seeks a number then waits for up to as
+    /// long again: a listing that many have at the same moment sends them all for the same numbers.
+    fn is_in_a_crowd(&mut self, asked: &Asked, now: Now) -> bool {
+        let Asked::Session(since) = asked else { return false };
+        let took = now.boot.saturating_sub(*since);
+        let is_crowd = took >= SLOW && self.term.is_none() && self.stop.is_none();
+        if is_crowd {
+            self.rest_until = now.boot + now.dice % took.min(CROWD_MAX);
+        }
+        is_crowd
+    }
+
     /// What to ask for next, if anything.
     fn decide(&mut self, now: Now, todo: &mut Vec<Action>) {
         if let Some(used_until) = self.stop {
             return self.finish(used_until, now, todo);
         }
         if self.session == Session::None {
-            self.asked = Asked::Session;
+            self.asked = Asked::Session(now.boot);
             return todo.push(Action::OpenSession);
         }
         match &self.term {
@@ -247,7 +268,7 @@ impl Lease {
             // It cannot outlive its session.
             self.unknown.clear();
             self.lose_session();
-            self.asked = Asked::Session;
+            self.asked = Asked::Session(now.boot);
             todo.push(Action::OpenSession);
             return todo;
         }
@@ -338,7 +359,9 @@ impl Lease {
                 }
             }
             Asked::Release => self.term = None,
-            Asked::Nothing | Asked::Session | Asked::List | Asked::Layout | Asked::Ended => return,
+            Asked::Nothing | Asked::Session(_) | Asked::List | Asked::Layout | Asked::Ended => {
+                return;
+            }
         }
         // What has not been carried out by now was written for a version that has passed.
         self.unknown.clear();
@@ -351,11 +374,16 @@ impl Lease {
                 // Somebody else's by now, or a late write of ours moved the mark: nothing to give.
                 self.term = None;
             }
+            Asked::Claim(..) | Asked::Layout if self.term.is_none() && self.stop.is_none() => {
+                // Others seek at the same moment. Whoever looks again at once meets the same ones.
+                self.rest_until = now.boot + now.dice % (self.terms.retry / 2).max(1);
+                return Vec::new();
+            }
             Asked::Extend(_) | Asked::Claim(..) | Asked::Layout => {
                 self.asked = Asked::List;
                 return vec![Action::List];
             }
-            Asked::Nothing | Asked::Session | Asked::List | Asked::Ended => {}
+            Asked::Nothing | Asked::Session(_) | Asked::List | Asked::Ended => {}
         }
         let mut todo = Vec::new();
         self.decide(now, &mut todo);
@@ -372,7 +400,7 @@ impl Lease {
             }
             // The session's end does the rest.
             Asked::Release => self.term = None,
-            Asked::Nothing | Asked::Session | Asked::List | Asked::Layout | Asked::Ended => {}
+            Asked::Nothing | Asked::Session(_) | Asked::List | Asked::Layout | Asked::Ended => {}
         }
         self.rest(Problem::Store(why), now)
     }

@@ -159,6 +159,7 @@ fn as_many_as_there_are_numbers_join_at_once() {
         numbers.dedup();
         println!("{elapsed:?}, {} calls each", calls as f64 / 1024.0);
         assert_eq!(numbers.len(), 1024);
+        assert!(calls < 5 * 1024, "{calls} calls");
         let next = Ids::start(&store, config).expect("a layout");
         let mut status = next.watch();
         let full = status.wait_for(|it| {
