@@ -115,7 +115,7 @@ async fn tell_on(site: &Site) {
             }
             _ = rates.tick() => match site.news().0.receiver_count() {
                 0 => continue,
-                _ => ("rates", speed(site, &last)),
+                _ => ("rates", speed(site, &last).await),
             },
         };
         // Whoever listened may have gone meanwhile.
@@ -131,10 +131,12 @@ fn change(before: &Head, now: &Head) -> String {
     json!({ "from": from, "to": to, "first": first, "diff": diff }).to_string()
 }
 
-fn speed(site: &Site, now: &Head) -> String {
-    let rate = site.rates().total();
+async fn speed(site: &Site, now: &Head) -> String {
+    let (figures, sources) = site.figures().now().await;
+    let total = figures.total();
     json!({
-        "in-per-second": rate.rows_in, "out-per-second": rate.rows_out, "history": rate.history,
+        "in-per-second": total.in_per_second, "out-per-second": total.out_per_second,
+        "history": total.history, "sources": sources,
         "jobs": JobCounts::of(&now.replica), "peers": now.replica.n_peers(),
     })
     .to_string()

@@ -9,6 +9,7 @@ mod confined;
 mod dashboard;
 mod dashboard_many;
 mod demo;
+mod figures;
 mod flood;
 mod guide;
 mod guide_http;
