@@ -246,7 +246,8 @@ impl Start {
         printer.greet(&self.at.url()?, served.as_deref())?;
         let number = Number::ask(store, label())?;
         let (url, token) = (self.at.url()?, self.token_file.as_deref());
-        let queues = start_queues::open(self.queues.as_deref(), &url, listener, token).await?;
+        let named = self.queues.as_deref();
+        let queues = start_queues::open(named, &url, listener, token, &mut printer).await?;
         let engine = self.engine(queues.as_ref(), &registry)?;
         let name = self.at.name()?;
         let mut mesh = self.mesh.join(&name, &label(), printer.watcher()).await?;
@@ -260,8 +261,8 @@ impl Start {
             printer.serves(at)?;
         }
         let mut config = self.config(store, engine, &number, &printer);
-        config.office = mesh.as_ref().map(Joined::office);
         config.figures = Some(figures);
+        config.office = mesh.as_ref().map(Joined::office);
         let mut driver = Driver::start(store, config);
         let (view, worker) = (driver.view(), number.worker());
         let about = About { name: label(), view, worker, http: at };

@@ -9,7 +9,7 @@ use std::{
 use clap::{Args, Subcommand};
 use sardonyx_store::{Location, Secret, Serving, check};
 
-use super::{Failure, stopped};
+use super::{Failure, start_queues, stopped};
 
 /// Serve or check an embedded store.
 #[derive(Args)]
@@ -20,7 +20,8 @@ pub(crate) struct Store {
 
 #[derive(Subcommand)]
 enum What {
-    /// Serve the store in a directory to other processes, until this one is stopped.
+    /// Serve the store in a directory to other processes, until this one is stopped; its queues are
+    /// served at the next port
     Serve {
         /// embedded:DIR
         url: String,
@@ -90,13 +91,15 @@ fn serve(url: &str, listen: SocketAddr, token_file: Option<PathBuf>) -> Result<(
     let Location::Embedded(dir) = Location::parse(url)? else {
         return Err(Failure::input(format!("{url} is not in a directory: write embedded:DIR")));
     };
-    let secret = token_file.map(|path| read_token(&path)).transpose()?;
+    let secret = token_file.as_deref().map(read_token).transpose()?;
     super::block_on(async {
-        let listener = tokio::net::TcpListener::bind(listen).await;
-        let listener = listener.map_err(|why| Failure::world(format!("{listen}: {why}")))?;
+        let (listener, for_queues) = start_queues::listen(listen).await?;
         let serving = Serving::start(&dir, listener, secret).await?;
+        let token = token_file.as_deref();
+        let queues = start_queues::beside(&dir, Some(for_queues), token).await?;
         writeln!(io::stdout(), "serving {url} at sardonyx://{}", serving.address())?;
         stopped().await?;
+        queues.close().await;
         serving.stop().await;
         Ok(())
     })

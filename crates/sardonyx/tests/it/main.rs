@@ -16,6 +16,7 @@ mod guide_http;
 mod guide_page;
 mod jobs;
 mod many;
+mod late_queues;
 mod mesh;
 mod mesh_engine;
 mod node;
