@@ -11,6 +11,7 @@ mod dashboard_many;
 mod demo;
 mod figures;
 mod flood;
+mod flood_ratio;
 mod guide;
 mod guide_http;
 mod guide_page;
