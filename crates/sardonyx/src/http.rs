@@ -40,7 +40,7 @@ mod view;
 pub use access::{Role, SESSION_MAX, SESSIONS_MAX, TOKEN_BYTES_MAX, TOKENS_MAX, Token, Tokens};
 pub use asked::BODY_MAX;
 pub use cluster::PEERS_PAGE_MAX;
-pub use events::STREAMS_MAX;
+pub use events::{STREAM_SECONDS_MAX, STREAMS_MAX};
 pub use jobs::{JOBS_PAGE_MAX, WAIT_MAX};
 pub use log::LOG_PAGE_MAX;
 pub use refusal::{Fault, Refusal};
