@@ -28,5 +28,7 @@ include-path = ["/v1/events", "/v1/log/follow"]
 parameters = { "query.seconds" = 1 }
 generation = { max-examples = 10 }
 END
+# It keeps what it found where it runs.
+cd "$dir"
 "$dir/venv/bin/schemathesis" --config-file "$dir/schemathesis.toml" run "${url}v1/openapi.json" \
     --checks "$checks" --max-examples 100 --request-timeout 70

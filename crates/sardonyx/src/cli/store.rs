@@ -48,7 +48,7 @@ enum What {
 impl Store {
     pub(crate) fn run(self) -> Result<(), Failure> {
         match self.what {
-            What::Serve { url, listen, token_file } => serve(&url, listen, token_file),
+            What::Serve { url, listen, token_file } => serve(&url, listen, token_file.as_deref()),
             What::Check { dir, json } => {
                 let report = check(&dir)?;
                 let mut out = io::stdout().lock();
@@ -87,16 +87,15 @@ pub(super) fn read_token(path: &Path) -> Result<Secret, Failure> {
     Ok(Secret::new(token.trim_end_matches(['\r', '\n'])))
 }
 
-fn serve(url: &str, listen: SocketAddr, token_file: Option<PathBuf>) -> Result<(), Failure> {
+fn serve(url: &str, listen: SocketAddr, token_file: Option<&Path>) -> Result<(), Failure> {
     let Location::Embedded(dir) = Location::parse(url)? else {
         return Err(Failure::input(format!("{url} is not in a directory: write embedded:DIR")));
     };
-    let secret = token_file.as_deref().map(read_token).transpose()?;
+    let secret = token_file.map(read_token).transpose()?;
     super::block_on(async {
         let (listener, for_queues) = start_queues::listen(listen).await?;
         let serving = Serving::start(&dir, listener, secret).await?;
-        let token = token_file.as_deref();
-        let queues = start_queues::beside(&dir, Some(for_queues), token).await?;
+        let queues = start_queues::beside(&dir, Some(for_queues), token_file).await?;
         writeln!(io::stdout(), "serving {url} at sardonyx://{}", serving.address())?;
         stopped().await?;
         queues.close().await;
