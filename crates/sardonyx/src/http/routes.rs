@@ -141,6 +141,10 @@ const ADMIN: Rule = Rule::Role(Role::Admin);
 
 const JOB: Parameter = Parameter::new("job", "string", "The job's id.");
 
+/// Where one begins to follow the log.
+const FOLLOW_FROM: Parameter =
+    Parameter::new("from", "integer", "Begin at this position; left out, with the next entry.");
+
 /// When a stream ends.
 const LASTS: Parameter = Parameter::new(
     "seconds",
@@ -445,14 +449,7 @@ fn about_the_past() -> Vec<Route> {
             )
         },
         Route {
-            parameters: vec![
-                Parameter::new(
-                    "from",
-                    "integer",
-                    "Begin at this position; left out, with the next entry.",
-                ),
-                LASTS,
-            ],
+            parameters: vec![FOLLOW_FROM, LASTS],
             refusals: &[410, 503],
             ..reads(
                 "/v1/log/follow",
