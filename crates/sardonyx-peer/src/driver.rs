@@ -31,6 +31,7 @@ pub use outbox::OUTBOX_MAX;
 
 use crate::{
     chores::{HistoryTerms, Office},
+    figures::Figures,
     tasks::Tasks,
 };
 
@@ -64,6 +65,8 @@ pub struct Config {
     pub label: String,
     /// Starts tasks.
     pub tasks: Arc<dyn Tasks>,
+    /// What this node tells the others of its tasks; `None`: nothing.
+    pub figures: Option<Figures>,
     /// Evenly drawn numbers, which spread back-offs.
     pub random: Arc<dyn Fn() -> u32 + Send + Sync>,
     /// Names each life: something that nobody else is ever called. It may take its time.
@@ -93,6 +96,7 @@ impl Config {
             settings: None,
             label: format!("pid {}", std::process::id()),
             tasks,
+            figures: None,
             random: Arc::new(|| random_u64().unwrap_or_default() as u32),
             namer: Arc::new(|| Box::pin(std::future::ready(fresh_name()))),
             watcher: Arc::new(|_| {}),
@@ -334,7 +338,7 @@ fn is_for_the_staying(command: &Command) -> bool {
     matches!(command, Command::VolunteerForTask(_) | Command::PrepareJoinCluster(_))
 }
 
-fn random_u64() -> Result<u64> {
+pub(crate) fn random_u64() -> Result<u64> {
     let mut bytes = [0; 8];
     let filled = getrandom::fill(&mut bytes);
     filled.map_err(|why| Error::NotConfigured(format!("no random bytes: {why}")))?;

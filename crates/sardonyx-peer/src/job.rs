@@ -75,6 +75,11 @@ pub trait Names {
     /// Whether a key that is not common to all tasks belongs to this function or plugin.
     fn knows_key(&self, kind: Kind, name: &str, key: &str) -> bool;
 
+    /// The keys that belong to this function or plugin, to be named to whoever wrote another.
+    fn own_keys(&self, _: Kind, _: &str) -> Vec<String> {
+        Vec::new()
+    }
+
     /// What is wrong with a job whose parts are right by themselves, each with its place.
     fn complain_about(&self, _: &Value, _: &[TaskId]) -> Vec<Complaint> {
         Vec::new()

@@ -20,6 +20,7 @@
 mod chores;
 mod client;
 mod driver;
+mod figures;
 pub mod job;
 mod log_size;
 mod node;
@@ -32,6 +33,9 @@ pub use client::{Client, Said};
 pub use driver::{
     CHECKPOINT_EVERY, Config, Driver, Event, Fatal, INBOX_MAX, Namer, OUTBOX_MAX, TASK_STOP_MAX,
     View, fresh_name, is_checkpoint,
+};
+pub use figures::{
+    FIGURES_TASKS_MAX, Figure, Figures, HISTORY_MAX, Others, Summed, TaskFigure, Told, heard,
 };
 pub use log_size::LogSize;
 pub use node::{BULK_MIN, Effect, Input, Node, Output};

@@ -203,8 +203,7 @@ impl Task {
                     return;
                 }
                 Err(End::Failed(why)) => {
-                    let task = self.order.blueprint.task();
-                    self.listener.failed(format!("task {task:?}: {why}")).await;
+                    self.listener.failed(why).await;
                     return;
                 }
                 Err(End::Reshuffled) => wait = AGAIN_MIN,

@@ -293,7 +293,8 @@ impl Worker {
         };
         let parts = match &next.grouping {
             None => vec![(None, batch.clone())],
-            Some(grouping) => partition::split(&gathered, grouping.keys(), grouping.partitions())?
+            Some(grouping) => partition::split(&gathered, grouping.keys(), grouping.partitions())
+                .map_err(|why| format!("group-by of {}: {why}", next.task))?
                 .into_iter()
                 .map(|(at, part)| (Some(at), part))
                 .collect(),

@@ -9,7 +9,7 @@ use std::{
 };
 
 use sardonyx_core::{Command, JobId, command::Rejected, replica::job::JobOutcome};
-use sardonyx_peer::{Client, Config, DataTasks, Driver, Namer, View, job::Job};
+use sardonyx_peer::{Client, Config, DataTasks, Driver, Figures, Namer, View, job::Job};
 use sardonyx_queue::Queues;
 use sardonyx_store::{Delivery, Start, Store, Subscription};
 use sardonyx_task::{
@@ -77,6 +77,7 @@ pub struct Embedded {
     client: Mutex<Client>,
     driver: Driver,
     engine: Engine,
+    figures: Figures,
 }
 
 impl Embedded {
@@ -94,14 +95,16 @@ impl Embedded {
             meters: Meters::default(),
         };
         let client = Client::open(&store).await.map_err(|why| text(&why))?;
-        let driver = drive(&store, &engine, options.peers, options.name);
-        Ok(Embedded { store, client: Mutex::new(client), driver, engine })
+        let figures = Figures::of(engine.meters.clone());
+        let driver = drive(&store, &engine, Some(&figures), options.peers, options.name);
+        Ok(Embedded { store, client: Mutex::new(client), driver, engine, figures })
     }
 
     /// Another node of this cluster, in this process: it has a session of its own, so it can be lost
     /// without the others. What is in [`Options::name`] holds for `name`.
     pub fn add_node(&self, peers: usize, name: Option<String>) -> Node {
-        Node(drive(&self.store, &self.engine, peers, name))
+        // The meters are one for all nodes of this process, and the first tells what they show.
+        Node(drive(&self.store, &self.engine, None, peers, name))
     }
 
     /// The store, to read the log.
@@ -157,7 +160,7 @@ impl Embedded {
             cluster: "embedded".into(),
             label: format!("pid {}", std::process::id()),
             registry: (*self.engine.registry).clone(),
-            meters: self.engine.meters.clone(),
+            figures: self.figures.clone(),
             queues: Some(self.engine.queues.clone()),
             mesh: None,
             nodes: Arc::default(),
@@ -169,17 +172,27 @@ impl Embedded {
     pub async fn stop(mut self) -> Result<(), String> {
         self.driver.stop();
         let ended = self.driver.ended().await.map_err(|why| why.to_string());
-        let Embedded { store, client, driver, engine } = self;
-        drop((client, driver, engine));
+        let Embedded { store, client, driver, engine, figures } = self;
+        drop((client, driver, engine, figures));
         store.close().await;
         ended
     }
 }
 
-fn drive(store: &Store, engine: &Engine, peers: usize, name: Option<String>) -> Driver {
+fn drive(
+    store: &Store,
+    engine: &Engine,
+    figures: Option<&Figures>,
+    peers: usize,
+    name: Option<String>,
+) -> Driver {
     let tasks = DataTasks::new(Some(engine.clone()), store);
-    let mut config =
-        Config { n_peers: peers.max(1), session_timeout: SESSION, ..Config::new(Arc::new(tasks)) };
+    let mut config = Config {
+        n_peers: peers.max(1),
+        session_timeout: SESSION,
+        figures: figures.cloned(),
+        ..Config::new(Arc::new(tasks))
+    };
     if let Some(name) = name {
         config.label = format!("{name} in {}", config.label);
         config.namer = named(name);

@@ -19,6 +19,7 @@ mod assets;
 pub mod audit;
 mod cluster;
 mod events;
+mod figures;
 mod guard;
 mod health;
 mod jobs;
@@ -29,7 +30,6 @@ mod metrics;
 mod openapi;
 mod operate;
 mod past;
-mod rates;
 mod refusal;
 mod routes;
 mod server;
@@ -40,7 +40,7 @@ mod view;
 pub use access::{Role, SESSION_MAX, SESSIONS_MAX, TOKEN_BYTES_MAX, TOKENS_MAX, Token, Tokens};
 pub use asked::BODY_MAX;
 pub use cluster::PEERS_PAGE_MAX;
-pub use events::STREAMS_MAX;
+pub use events::{STREAM_SECONDS_MAX, STREAMS_MAX};
 pub use jobs::{JOBS_PAGE_MAX, WAIT_MAX};
 pub use log::LOG_PAGE_MAX;
 pub use refusal::{Fault, Refusal};
@@ -61,7 +61,6 @@ pub fn serve(listener: TcpListener, about: About, terms: Terms) -> Result<Server
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let site = Site::new(about, terms, address, stopped);
     let mut server = Server::start(listener, tls, routes::router(&site), stop)?;
-    server.spawn(site.sample());
     server.spawn(events::tell(site));
     Ok(server)
 }

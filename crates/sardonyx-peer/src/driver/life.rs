@@ -36,6 +36,7 @@ use super::{
 };
 use crate::{
     chores::Chores,
+    figures,
     log_size::LogSize,
     node::{BULK_MIN, Input, Node},
     tasks::{Lanes, Report},
@@ -185,6 +186,7 @@ impl Life {
         };
         life.prove().await?;
         life.catch_up().await?;
+        life.tell_figures();
         Ok(life)
     }
 
@@ -387,6 +389,13 @@ impl Life {
         // Refused is what a peer wants to say before it is in, beyond a thousand such things: only
         // tasks say things, and peers that are not in have none.
         debug_assert!(output.refused.is_empty());
+    }
+
+    /// Tells the others what goes through our tasks, for as long as this life lasts.
+    fn tell_figures(&mut self) {
+        let Some(figures) = self.config.figures.clone() else { return };
+        let (session, view) = (Arc::clone(&self.session), self.show.subscribe());
+        self.errand(figures::tell(figures, session, self.name.clone(), view));
     }
 
     fn compare(&mut self, position: Position) {

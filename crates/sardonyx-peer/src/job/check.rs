@@ -214,7 +214,11 @@ impl Checker<'_> {
         let name = self.name(place, kind, entry);
         let names = self.names;
         let knows = |kind, name: &str, key: &str| names.knows_key(kind, name, key);
-        self.keys(place, entry, TASK_KEYS, |key| {
+        // Whoever misspelt a key of the plugin wants to see those first.
+        let own = kind.zip(name).map_or_else(Vec::new, |(kind, name)| names.own_keys(kind, name));
+        let known: Vec<_> =
+            own.iter().map(String::as_str).chain(TASK_KEYS.iter().copied()).collect();
+        self.keys(place, entry, &known, |key| {
             kind.zip(name).is_none_or(|(kind, name)| knows(kind, name, key))
         });
         if let (Some(kind), Some(name)) = (kind, name) {

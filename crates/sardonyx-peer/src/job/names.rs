@@ -45,6 +45,10 @@ impl Names for RegisteredNames {
         }
     }
 
+    fn own_keys(&self, kind: Kind, name: &str) -> Vec<String> {
+        self.registry.keys(of(kind), name).unwrap_or_default().to_vec()
+    }
+
     fn complain_about(&self, job: &Value, tasks: &[TaskId]) -> Vec<Complaint> {
         let place = |task: &str| format!("catalog.{task}");
         let runs = |task: &TaskId| {

@@ -186,7 +186,7 @@ impl Csv {
             };
             let Some(column) = self.fields.get(number) else {
                 let why = format!("more than the {} fields of the header", self.fields.len());
-                return Err(Fault::new(0, why));
+                return Err(Fault::new(0, why + &self.other_delimiter(bytes)));
             };
             if let Some(column) = column {
                 self.push(*column, &value, at)?;
@@ -200,6 +200,17 @@ impl Csv {
                     return Err(Fault::new(0, why));
                 }
             }
+        }
+    }
+
+    /// What to write if this looks like a file whose fields are separated by something else.
+    fn other_delimiter(&self, bytes: &[u8]) -> String {
+        let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let is_there = |(byte, _): &(u8, &str)| *byte != self.delimiter && line.contains(byte);
+        let others = [(b';', ";"), (b'\t', "\\t"), (b'|', "|")];
+        match others.into_iter().find(is_there).filter(|_| self.fields.len() == 1) {
+            Some((_, shown)) => format!(": write delimiter = \"{shown}\"?"),
+            None => String::new(),
         }
     }
 

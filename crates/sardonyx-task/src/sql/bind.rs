@@ -386,7 +386,12 @@ impl<'a> Binder<'a> {
             true => Err(format!("there is no column {name:?}: the segments have no columns")),
             false => {
                 let known = nearest::list(known.into_iter());
-                Err(format!("there is no column {name:?}; the columns are {known}"))
+                // Who writes a text as most languages do has named a column.
+                let text = match is_quoted && !fields.iter().any(|it| is_near(&it)) {
+                    true => format!("; a text is written '{}'", name.replace('\'', "''")),
+                    false => String::new(),
+                };
+                Err(format!("there is no column {name:?}; the columns are {known}{text}"))
             }
         }
     }

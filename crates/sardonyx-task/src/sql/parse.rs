@@ -101,7 +101,10 @@ fn select(query: Whole) -> Result<Select, String> {
         GroupByExpr::Expressions(by, _) => !by.is_empty(),
     };
     let refused = [
-        (groups, "group by: write group-by = [\"…\"] and fn = \"count\" on a task of its own"),
+        (
+            groups,
+            "group by: write group-by = [\"…\"] and fn = \"aggregate\", or \"count\", on a task of its own",
+        ),
         (select.having.is_some(), "having: filter in a task after the grouped one"),
         (select.distinct.is_some(), "distinct: write a task with group-by"),
         (!select.named_window.is_empty(), "windows: group by a column that names the window"),

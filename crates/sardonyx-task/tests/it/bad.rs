@@ -19,6 +19,8 @@ fn bad_records_are_named_by_file_and_line() {
         ("c.ndjson", "{\"a\":1}\n{\"a\":1} x\n", 2, "something behind the object"),
         ("d.ndjson", "{\"a\":1}\n{\"a\":1\n", 2, "not followed by"),
         ("e.ndjson", "{\"a\":\"x\ty\"}\n", 1, "control character"),
+        ("f.csv", "a;b\n1,5;2\n", 2, "of the header: write delimiter = \";\"?"),
+        ("f.csv", "a;b,c\n1,5;2,3\n", 2, "more than the 2 fields of the header"),
         ("f.csv", "a,b\n1,2\n\"x\ny\",3\n4\n", 5, "1 fields where the header has 2"),
         ("g.csv", "a,b\n1,2\n1,2,3\n", 3, "more than the 2 fields"),
         ("h.csv", "a,b\n1,2\n3,\"x\n\n", 3, "never closed"),

@@ -7,6 +7,7 @@ use std::{
 
 use clap::Args;
 use sardonyx::{Registry, http::About};
+use sardonyx_peer::Figures;
 use serde_json::json;
 
 use super::{Failure, cluster::At, start::label, start_events::shown, start_http::Http, stopped};
@@ -14,7 +15,7 @@ use super::{Failure, cluster::At, start::label, start_events::shown, start_http:
 /// Serve the HTTP API and the dashboard of a cluster, without a node.
 #[derive(Args)]
 #[command(after_help = "\
-It reads the log and takes part in nothing. What only nodes know, rates and queues, their own
+It reads the store and takes part in nothing. What only nodes know, how deep queues are, their own
 dashboards show: sardonyx start --http HOST:PORT.
 
 Example:
@@ -40,7 +41,7 @@ impl Dashboard {
                 cluster: shown(&self.at.url()?),
                 label: label(),
                 registry: Registry::built_in(),
-                meters: Default::default(),
+                figures: Figures::of(Default::default()),
                 queues: None,
                 mesh: None,
                 nodes: Arc::default(),

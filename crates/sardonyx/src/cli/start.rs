@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use clap::Args;
 use sardonyx::{Registry, http};
 use sardonyx_core::{JobScheduler, JoinProtocol, command::ConfigureCluster};
-use sardonyx_peer::{About, Config, DataTasks, Driver, job};
+use sardonyx_peer::{About, Config, DataTasks, Driver, Figures, job};
 use sardonyx_store::{Location, Options, Serving, Store};
 use sardonyx_task::{meter::Meters, pipeline::Engine, pool::Pool};
 use tokio::net::TcpListener;
@@ -218,6 +218,7 @@ impl Start {
         &self,
         store: &Store,
         engine: Option<&Engine>,
+        figures: &Figures,
         mesh: Option<&Joined>,
         registry: Registry,
     ) -> Result<http::About, Failure> {
@@ -226,7 +227,7 @@ impl Start {
             cluster: shown(&self.at.url()?),
             label: label(),
             registry,
-            meters: engine.map(|it| it.meters.clone()).unwrap_or_default(),
+            figures: figures.clone(),
             queues: engine.map(|it| it.queues.clone()),
             mesh: mesh.map(|joined| Arc::clone(joined.mesh())),
             nodes: Arc::default(),
@@ -245,11 +246,14 @@ impl Start {
         printer.greet(&self.at.url()?, served.as_deref())?;
         let number = Number::ask(store, label())?;
         let (url, token) = (self.at.url()?, self.token_file.as_deref());
-        let queues = start_queues::open(self.queues.as_deref(), &url, listener, token).await?;
+        let named = self.queues.as_deref();
+        let queues = start_queues::open(named, &url, listener, token, &mut printer).await?;
         let engine = self.engine(queues.as_ref(), &registry)?;
         let name = self.at.name()?;
         let mut mesh = self.mesh.join(&name, &label(), printer.watcher()).await?;
-        let about = self.about(store, engine.as_ref(), mesh.as_ref(), registry)?;
+        let meters = engine.as_ref().map(|it| it.meters.clone());
+        let figures = Figures::of(meters.unwrap_or_default());
+        let about = self.about(store, engine.as_ref(), &figures, mesh.as_ref(), registry)?;
         let nodes = Arc::clone(&about.nodes);
         let server = self.http.serve(about).await?;
         let at = server.as_ref().map(http::Server::url);
@@ -257,6 +261,7 @@ impl Start {
             printer.serves(at)?;
         }
         let mut config = self.config(store, engine, &number, &printer);
+        config.figures = Some(figures);
         config.office = mesh.as_ref().map(Joined::office);
         let mut driver = Driver::start(store, config);
         let (view, worker) = (driver.view(), number.worker());

@@ -90,6 +90,11 @@ impl Printer {
         })
     }
 
+    /// Prints what happens before the node runs.
+    pub(super) fn note(&mut self, event: Event) -> Result<(), Failure> {
+        self.say(System.boot(), event)
+    }
+
     /// Waits for an event and prints it.
     pub(super) async fn print(&mut self) -> Result<(), Failure> {
         match self.events.recv().await {

@@ -1,13 +1,21 @@
 //! Which queues a node moves data through, and serving them to other processes beside its store.
 
-use std::{net::SocketAddr, path::Path};
+use std::{
+    net::SocketAddr,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use sardonyx::Queues;
-use sardonyx_queue::remote::{self, Server};
+use sardonyx_peer::Event;
+use sardonyx_queue::{
+    OpenError,
+    remote::{self, Server},
+};
 use sardonyx_store::Location;
 use tokio::net::TcpListener;
 
-use super::Failure;
+use super::{Failure, start_events::Printer};
 
 /// The queues of a node, and those who use them from elsewhere.
 pub(super) struct NodeQueues {
@@ -15,14 +23,25 @@ pub(super) struct NodeQueues {
     server: Option<Server>,
 }
 
+/// What to do about queues that are not there.
+const NAME_THEM: &str = "say with --queues URL where the queues are";
+
+/// How long the queues of a served store are looked for: as long as the store itself.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How often they are looked for.
+const AGAIN: Duration = Duration::from_millis(500);
+
 /// Opens the queues: those that were named, or those that belong to the store. A store in a directory
-/// has them below it; a store that is served at a port has them at the next port. Other stores have
-/// none of their own: tasks then only wait.
+/// has them below it; a store that is served at a port has them at the next port, and a node without
+/// them would kill every job whose tasks it is given, so it does not start. Other stores have none of
+/// their own: tasks then only wait.
 pub(super) async fn open(
     named: Option<&str>,
     store: &str,
     listener: Option<TcpListener>,
     token: Option<&Path>,
+    printer: &mut Printer,
 ) -> Result<Option<NodeQueues>, Failure> {
     if let Some(url) = named {
         let queues = Queues::open(url).await?;
@@ -31,17 +50,42 @@ pub(super) async fn open(
     match Location::parse(store)? {
         Location::Embedded(dir) => beside(&dir, listener, token).await.map(Some),
         Location::Remote(_) => {
-            let Some(url) = next_port(store) else { return Ok(None) };
-            // Older processes serve a store alone. Whoever needs queues is told that there are none.
-            let queues = Queues::open(&url).await.ok();
-            Ok(queues.map(|queues| NodeQueues { queues, server: None }))
+            let url = next_port(store).ok_or_else(|| {
+                Failure::input(format!("{store}: there is no port after it; {NAME_THEM}"))
+            })?;
+            let queues = patiently(&url, printer).await?;
+            Ok(Some(NodeQueues { queues, server: None }))
         }
         Location::Memory => Ok(Some(NodeQueues { queues: Queues::memory(), server: None })),
         Location::Etcd(_) | Location::ZooKeeper(_) => Ok(None),
     }
 }
 
-async fn beside(
+/// Whoever serves them may still be starting. Says once for what it waits.
+async fn patiently(url: &str, printer: &mut Printer) -> Result<Queues, Failure> {
+    let begun = Instant::now();
+    let mut has_said = false;
+    loop {
+        let why = match Queues::open(url).await {
+            Ok(queues) => return Ok(queues),
+            Err(OpenError::Unavailable(why)) => why,
+            Err(other) => return Err(other.into()),
+        };
+        if begun.elapsed() >= PATIENCE {
+            let why = format!("the queues of the store cannot be reached: {why}; {NAME_THEM}");
+            return Err(Failure::world(why));
+        }
+        if !has_said {
+            printer
+                .note(Event::Waiting(format!("the queues of the store do not answer: {why}")))?;
+            has_said = true;
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// The queues of a store in a directory, served to others if there is a listener.
+pub(super) async fn beside(
     dir: &Path,
     listener: Option<TcpListener>,
     token: Option<&Path>,

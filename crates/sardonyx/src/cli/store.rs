@@ -9,7 +9,7 @@ use std::{
 use clap::{Args, Subcommand};
 use sardonyx_store::{Location, Secret, Serving, check};
 
-use super::{Failure, stopped};
+use super::{Failure, start_queues, stopped};
 
 /// Serve or check an embedded store.
 #[derive(Args)]
@@ -20,7 +20,8 @@ pub(crate) struct Store {
 
 #[derive(Subcommand)]
 enum What {
-    /// Serve the store in a directory to other processes, until this one is stopped.
+    /// Serve the store in a directory to other processes, until this one is stopped; its queues are
+    /// served at the next port
     Serve {
         /// embedded:DIR
         url: String,
@@ -47,7 +48,7 @@ enum What {
 impl Store {
     pub(crate) fn run(self) -> Result<(), Failure> {
         match self.what {
-            What::Serve { url, listen, token_file } => serve(&url, listen, token_file),
+            What::Serve { url, listen, token_file } => serve(&url, listen, token_file.as_deref()),
             What::Check { dir, json } => {
                 let report = check(&dir)?;
                 let mut out = io::stdout().lock();
@@ -86,17 +87,18 @@ pub(super) fn read_token(path: &Path) -> Result<Secret, Failure> {
     Ok(Secret::new(token.trim_end_matches(['\r', '\n'])))
 }
 
-fn serve(url: &str, listen: SocketAddr, token_file: Option<PathBuf>) -> Result<(), Failure> {
+fn serve(url: &str, listen: SocketAddr, token_file: Option<&Path>) -> Result<(), Failure> {
     let Location::Embedded(dir) = Location::parse(url)? else {
         return Err(Failure::input(format!("{url} is not in a directory: write embedded:DIR")));
     };
-    let secret = token_file.map(|path| read_token(&path)).transpose()?;
+    let secret = token_file.map(read_token).transpose()?;
     super::block_on(async {
-        let listener = tokio::net::TcpListener::bind(listen).await;
-        let listener = listener.map_err(|why| Failure::world(format!("{listen}: {why}")))?;
+        let (listener, for_queues) = start_queues::listen(listen).await?;
         let serving = Serving::start(&dir, listener, secret).await?;
+        let queues = start_queues::beside(&dir, Some(for_queues), token_file).await?;
         writeln!(io::stdout(), "serving {url} at sardonyx://{}", serving.address())?;
         stopped().await?;
+        queues.close().await;
         serving.stop().await;
         Ok(())
     })

@@ -1,8 +1,9 @@
 //! `sardonyx top`: a cluster in a terminal, live.
 
 use std::{
+    collections::BTreeMap,
     io::{self, IsTerminal, Write},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use clap::Args;
@@ -12,7 +13,7 @@ use ratatui::{
     crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers},
 };
 use sardonyx_core::{Entry, Position, Replica};
-use sardonyx_peer::job;
+use sardonyx_peer::{Others, heard, job};
 use sardonyx_store::{Delivery, Start, Store, Subscription};
 use tokio::sync::mpsc;
 
@@ -32,7 +33,8 @@ const POLL: Duration = Duration::from_millis(100);
 Keys: Tab or ←/→ chooses nodes or jobs, ↑/↓ and PgUp/PgDn scroll, s sorts by the next column, r turns
 the order round, q or Esc ends.
 
-What is shown is computed from the log, as every node does it; nothing is asked of the nodes.")]
+What is shown is computed from the log, as every node does it, and rates from what nodes leave in
+the store; nothing is asked of the nodes.")]
 pub(crate) struct Top {
     #[command(flatten)]
     at: At,
@@ -179,6 +181,8 @@ struct Followed {
     batch: Vec<Delivery>,
     position: Option<Position>,
     replica: Replica,
+    others: Others,
+    begun: Instant,
 }
 
 impl Followed {
@@ -186,8 +190,14 @@ impl Followed {
     async fn open(store: &Store) -> Result<Followed, Failure> {
         let end = store.end().await?;
         let log = store.subscribe(Start::Origin);
-        let mut followed =
-            Followed { log, batch: Vec::new(), position: None, replica: Replica::new() };
+        let mut followed = Followed {
+            log,
+            batch: Vec::new(),
+            position: None,
+            replica: Replica::new(),
+            others: Others::default(),
+            begun: Instant::now(),
+        };
         let has_origin = store.origin().await?.is_some();
         while followed.position < end || (followed.position.is_none() && has_origin) {
             // The last entries may be copies, which nobody is handed.
@@ -219,9 +229,11 @@ impl Followed {
         Ok(())
     }
 
-    async fn overview(&self, store: &Store) -> Result<top_view::Overview, Failure> {
+    async fn overview(&mut self, store: &Store) -> Result<top_view::Overview, Failure> {
         let nodes = sardonyx::shown::nodes(store).await?;
-        Ok(top_view::Overview::of(&self.replica, self.position, &nodes))
+        self.others.note(heard(store).await?, None, self.begun.elapsed());
+        let figures = self.others.sum(BTreeMap::new(), self.begun.elapsed());
+        Ok(top_view::Overview::of(&self.replica, self.position, &nodes, Some(&figures)))
     }
 }
 

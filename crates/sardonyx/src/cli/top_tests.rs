@@ -1,10 +1,25 @@
 //! Pictures of clusters, and what keys make of them.
 
+use std::time::Duration;
+
 use ratatui::{Terminal, backend::TestBackend};
 use sardonyx_core::wire;
+use sardonyx_peer::{Figure, Others, Told};
+use sardonyx_queue::Place;
 use serde_json::json;
 
 use super::*;
+
+/// Another node told how fast two tasks are, and left one out.
+fn figures() -> Summed {
+    let figure = |in_per_second| Figure { in_per_second, ..Figure::default() };
+    let place = |task: &str| Place { job: "words".into(), task: task.into() };
+    let tasks = vec![(place("read"), figure(1_200)), (place("count"), figure(34))];
+    let told = Told { again_ms: Some(2_000), left_out: 1, tasks, ..Told::default() };
+    let mut others = Others::default();
+    others.note(vec![told], None, Duration::ZERO);
+    others.sum(BTreeMap::new(), Duration::ZERO)
+}
 
 /// Two nodes with three peers; one job runs, one waits.
 fn overview() -> Overview {
@@ -25,7 +40,7 @@ fn overview() -> Overview {
         ("x1".to_owned(), json!({"label": "alpha pid 7", "peers": 2})),
         ("z3".to_owned(), json!({"label": "gamma pid 9", "peers": 4})),
     ]);
-    Overview::of(&replica, Some(Position(41)), &about)
+    Overview::of(&replica, Some(Position(41)), &about, Some(&figures()))
 }
 
 fn view() -> View {
@@ -48,7 +63,7 @@ fn nodes_ring_jobs_and_why_they_wait_are_shown() {
     for expected in [
         "sardonyx  etcd://…@h:2379/prod  after entry 41",
         "3 peers: 3 busy, 0 idle, 0 joining; one ring",
-        "2 jobs: 1 running, 1 waiting, 0 over; 1 more collected",
+        "1234 rows/s without 1 tasks of nodes that have too many to tell; 2 jobs: 1 running",
         "nodes: 3",
         "alpha pid 7",
         "2 of 2",
@@ -69,7 +84,7 @@ fn a_row_is_whole() {
     let shown = picture(&view(), 100, 24);
     let row = shown.iter().find(|row| row.contains("words")).unwrap();
     let words: Vec<_> = row.trim_matches('│').split_whitespace().collect();
-    assert_eq!(words, ["words", "running", "0", "of", "2", "3", "read", "2", "count", "1"]);
+    assert_eq!(words, ["words", "running", "0", "of", "2", "3", "1234", "read", "2", "count", "1"]);
 }
 
 #[test]
@@ -83,7 +98,7 @@ fn keys_sort_turn_and_choose() {
     assert!(picture(&view, 100, 24).join("").contains("job ▼"));
     view.press(Key::Reverse);
     assert_eq!(jobs(&view), ["words", "covered"]);
-    for _ in 0..5 {
+    for _ in 0..6 {
         view.press(Key::Sort);
     }
     view.press(Key::Reverse);
@@ -117,6 +132,8 @@ fn an_old_picture_says_so_and_small_or_empty_ones_can_be_drawn() {
         picture(&view, columns, rows);
         picture(&View::new("memory:".into()), columns, rows);
     }
+    let summary = picture(&View::new("memory:".into()), 80, 20)[2].clone();
+    assert!(summary.starts_with("- rows/s; 0 jobs"), "nobody was asked: {summary}");
     let empty = picture(&View::new("memory:".into()), 80, 20);
     assert!(empty[0].contains("no entries yet"), "{}", empty[0]);
 }

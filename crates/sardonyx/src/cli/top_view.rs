@@ -11,6 +11,7 @@ use ratatui::{
     widgets::{Block, Borders, Cell, Paragraph, Row, Table, TableState},
 };
 use sardonyx_core::{Position, Replica, replica::job::JobState};
+use sardonyx_peer::Summed;
 use serde_json::Value;
 
 use sardonyx::shown::{is_one_ring, joining};
@@ -32,6 +33,10 @@ pub(super) struct Overview {
     pub(super) n_joining: usize,
     pub(super) is_one_ring: bool,
     pub(super) n_collected: usize,
+    /// Segments a second into all tasks of all nodes; `None` if nobody could be asked.
+    pub(super) in_per_second: Option<u64>,
+    /// How many tasks some node left out of it.
+    pub(super) n_left_out: u64,
     pub(super) nodes: Vec<NodeRow>,
     pub(super) jobs: Vec<JobRow>,
 }
@@ -57,16 +62,19 @@ pub(super) struct JobRow {
     pub(super) n_done: usize,
     pub(super) n_tasks: usize,
     pub(super) n_peers: usize,
+    /// Segments a second into its tasks, on all nodes.
+    pub(super) in_per_second: Option<u64>,
     /// Why it waits; or which tasks run, with how many peers.
     pub(super) about: String,
 }
 
 impl Overview {
-    /// What a replica, and what nodes say of themselves, come to.
+    /// What a replica, and what nodes say of themselves and of their tasks, come to.
     pub(super) fn of(
         replica: &Replica,
         position: Option<Position>,
         about: &BTreeMap<String, Value>,
+        figures: Option<&Summed>,
     ) -> Overview {
         let row = |name: &str| {
             let about = about.get(name);
@@ -98,13 +106,19 @@ impl Overview {
             n_joining: joining(replica).len(),
             is_one_ring: is_one_ring(replica),
             n_collected: replica.outcomes().count(),
+            in_per_second: figures.map(|it| it.total().in_per_second),
+            n_left_out: figures.map_or(0, |it| it.left_out),
             nodes: nodes.into_values().collect(),
-            jobs: replica.jobs().map(|job| job_row(replica, job)).collect(),
+            jobs: replica.jobs().map(|job| job_row(replica, job, figures)).collect(),
         }
     }
 }
 
-fn job_row(replica: &Replica, job: &sardonyx_core::replica::job::Job) -> JobRow {
+fn job_row(
+    replica: &Replica,
+    job: &sardonyx_core::replica::job::Job,
+    figures: Option<&Summed>,
+) -> JobRow {
     let running = || {
         let tasks = job.allocations().filter_map(|(task, peers)| match peers.count() {
             0 => None,
@@ -119,6 +133,7 @@ fn job_row(replica: &Replica, job: &sardonyx_core::replica::job::Job) -> JobRow 
         n_done: job.completions().count(),
         n_tasks: job.terms().tasks.len(),
         n_peers: job.n_peers(),
+        in_per_second: figures.map(|it| it.of_job(job.id().as_str()).in_per_second),
         about: about.unwrap_or_else(running),
     }
 }
@@ -152,7 +167,8 @@ struct Look {
 }
 
 const NODE_COLUMNS: [&str; 4] = ["node", "about", "peers in", "busy"];
-const JOB_COLUMNS: [&str; 5] = ["job", "state", "tasks done", "peers", "why it waits, what runs"];
+const JOB_COLUMNS: [&str; 6] =
+    ["job", "state", "tasks done", "peers", "rows/s", "why it waits, what runs"];
 
 /// The last overview, and how it is looked at.
 pub(super) struct View {
@@ -260,6 +276,7 @@ impl View {
                 1 => a.state.cmp(&b.state),
                 2 => b.n_done.cmp(&a.n_done),
                 3 => b.n_peers.cmp(&a.n_peers),
+                4 => b.in_per_second.cmp(&a.in_per_second),
                 _ => b.about.cmp(&a.about),
             });
         }
@@ -308,7 +325,12 @@ fn summary(view: &View) -> Vec<Line<'_>> {
     });
     let n = |state: usize| it.jobs.iter().filter(|job| job.state == state).count();
     let third = format!(
-        "{} jobs: {} running, {} waiting, {} over; {} more collected",
+        "{} rows/s{}; {} jobs: {} running, {} waiting, {} over; {} more collected",
+        rate(it.in_per_second),
+        match it.n_left_out {
+            0 => String::new(),
+            n => format!(" without {n} tasks of nodes that have too many to tell"),
+        },
         it.jobs.len(),
         n(1),
         n(0),
@@ -321,6 +343,11 @@ fn summary(view: &View) -> Vec<Line<'_>> {
         first.push(Span::styled(format!("  OLD: {why}"), Style::new().fg(Color::Red)));
     }
     vec![Line::from(first), Line::from(second), Line::from(third)]
+}
+
+/// A dash where nobody could be asked.
+fn rate(in_per_second: Option<u64>) -> String {
+    in_per_second.map_or_else(|| "-".into(), |n| n.to_string())
 }
 
 /// A URL without the password that may be in it.
@@ -368,7 +395,8 @@ fn draw_jobs(view: &View, frame: &mut Frame<'_>, area: Rect) {
             JobState::Killed => Style::new().fg(Color::Red),
         };
         let done = format!("{} of {}", job.n_done, job.n_tasks);
-        let cells = [job.id.clone(), name.into(), done, job.n_peers.to_string(), job.about.clone()];
+        let (peers, rate) = (job.n_peers.to_string(), rate(job.in_per_second));
+        let cells = [job.id.clone(), name.into(), done, peers, rate, job.about.clone()];
         Row::new(cells).style(style)
     });
     let widths = [
@@ -376,6 +404,7 @@ fn draw_jobs(view: &View, frame: &mut Frame<'_>, area: Rect) {
         Constraint::Length(11),
         Constraint::Length(12),
         Constraint::Length(8),
+        Constraint::Length(9),
         Constraint::Fill(3),
     ];
     let sorted = view.jobs_are_sorted.then_some(view.jobs.column);

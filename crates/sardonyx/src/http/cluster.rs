@@ -11,6 +11,7 @@ use super::{
     Site,
     access::Role,
     asked::{Asked, limit},
+    figures::Sources,
     refusal::Refusal,
 };
 use crate::shown::{self, ShownPeer, ShownWorker};
@@ -47,10 +48,14 @@ pub(crate) struct Overview {
     join_protocol: String,
     job_scheduler: String,
     jobs: JobCounts,
-    /// Segments a second through all tasks of this node.
+    /// Segments a second into all tasks of all nodes.
     in_per_second: u64,
-    /// The same over the last minute, the newest last.
+    /// Segments a second out of all tasks of all nodes.
+    out_per_second: u64,
+    /// Segments in each of the last seconds, up to a minute, the newest last.
     history: Vec<u64>,
+    /// Whose figures these are.
+    sources: Sources,
     /// Whether this node is in a mesh.
     mesh: bool,
 }
@@ -86,7 +91,8 @@ pub(crate) async fn overview(
     Extension(role): Extension<Role>,
 ) -> Json<Overview> {
     let head = site.view().head();
-    let (replica, rate) = (&head.replica, site.rates().total());
+    let (figures, sources) = site.figures().now().await;
+    let (replica, total) = (&head.replica, figures.total());
     let idle = replica.peers().filter(|peer| replica.assignment(peer).is_none()).count();
     Json(Overview {
         cluster: site.about().cluster.clone(),
@@ -103,8 +109,10 @@ pub(crate) async fn overview(
         join_protocol: replica.join_protocol().to_string(),
         job_scheduler: replica.job_scheduler().to_string(),
         jobs: JobCounts::of(replica),
-        in_per_second: rate.rows_in,
-        history: rate.history,
+        in_per_second: total.in_per_second,
+        out_per_second: total.out_per_second,
+        history: total.history,
+        sources,
         mesh: site.about().mesh.is_some(),
     })
 }

@@ -10,11 +10,12 @@ use axum::{
         sse::{Event, KeepAlive},
     },
 };
+use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::{broadcast, mpsc};
 use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
 
-use super::{Site, cluster::JobCounts, past::raw, refusal::Refusal, view::Head};
+use super::{Site, asked::Asked, cluster::JobCounts, past::raw, refusal::Refusal, view::Head};
 
 /// How many streams of events may be open at once.
 pub const STREAMS_MAX: usize = 256;
@@ -28,12 +29,28 @@ const TOGETHER: Duration = Duration::from_millis(100);
 /// How long a stream is silent at most.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
+/// The longest that somebody can ask a stream to last; left out, it has no end.
+pub const STREAM_SECONDS_MAX: u64 = 3_600;
+
 /// How often rates are told.
 const RATES_EVERY: Duration = Duration::from_secs(1);
 
-/// Opens a stream, if there is room for one, and has `work` feed it until nobody listens.
+/// How long a stream is to last. Whoever cannot hang up in the middle asks for an end.
+pub(super) fn lasts(seconds: Option<u64>) -> Result<Option<Duration>, Refusal> {
+    match seconds {
+        Some(n) if !(1..=STREAM_SECONDS_MAX).contains(&n) => Err(Refusal::bad(
+            format!("seconds={n} is out of bounds"),
+            format!("write 1 to {STREAM_SECONDS_MAX}, or leave it out for a stream without end"),
+        )),
+        within => Ok(within.map(Duration::from_secs)),
+    }
+}
+
+/// Opens a stream, if there is room for one, and has `work` feed it until nobody listens, or for as
+/// long as was asked for.
 pub(super) fn stream<F>(
     site: &Site,
+    lasts: Option<Duration>,
     work: impl FnOnce(mpsc::Sender<Event>) -> F,
 ) -> Result<Response, Refusal>
 where
@@ -50,9 +67,16 @@ where
     let (sender, events) = mpsc::channel(WAITING_MAX);
     let work = work(sender);
     let mut stopped = site.stopped();
+    let over = async move {
+        match lasts {
+            Some(time) => tokio::time::sleep(time).await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::spawn(async move {
         tokio::select! {
             () = work => {}
+            () = over => {}
             _ = stopped.wait_for(|stop| *stop) => {}
         }
         drop(place);
@@ -61,9 +85,19 @@ where
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response())
 }
 
-pub(crate) async fn events(State(site): State<Site>) -> Result<Response, Refusal> {
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EventsAsked {
+    seconds: Option<u64>,
+}
+
+pub(crate) async fn events(
+    State(site): State<Site>,
+    Asked(asked): Asked<EventsAsked>,
+) -> Result<Response, Refusal> {
+    let lasts = lasts(asked.seconds)?;
     let news = site.news().listen();
-    stream(&site.clone(), move |sender| pass_on(site, news, sender))
+    stream(&site.clone(), lasts, move |sender| pass_on(site, news, sender))
 }
 
 /// What happens, told once and heard by everybody who listens.
@@ -115,7 +149,7 @@ async fn tell_on(site: &Site) {
             }
             _ = rates.tick() => match site.news().0.receiver_count() {
                 0 => continue,
-                _ => ("rates", speed(site, &last)),
+                _ => ("rates", speed(site, &last).await),
             },
         };
         // Whoever listened may have gone meanwhile.
@@ -131,10 +165,12 @@ fn change(before: &Head, now: &Head) -> String {
     json!({ "from": from, "to": to, "first": first, "diff": diff }).to_string()
 }
 
-fn speed(site: &Site, now: &Head) -> String {
-    let rate = site.rates().total();
+async fn speed(site: &Site, now: &Head) -> String {
+    let (figures, sources) = site.figures().now().await;
+    let total = figures.total();
     json!({
-        "in-per-second": rate.rows_in, "out-per-second": rate.rows_out, "history": rate.history,
+        "in-per-second": total.in_per_second, "out-per-second": total.out_per_second,
+        "history": total.history, "sources": sources,
         "jobs": JobCounts::of(&now.replica), "peers": now.replica.n_peers(),
     })
     .to_string()

@@ -9,6 +9,7 @@ use sardonyx_core::{
     JobId, Replica,
     replica::job::{Job, JobOutcome},
 };
+use sardonyx_peer::{Summed, TaskFigure};
 use sardonyx_queue::{Place, QueueName};
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
@@ -18,6 +19,7 @@ use self::graph::Graph;
 use super::{
     Site,
     asked::{Asked, InPath, limit},
+    figures::Sources,
     refusal::Refusal,
 };
 use crate::shown::{self, TaskState};
@@ -78,6 +80,8 @@ pub(crate) struct JobShown {
     task_list: Vec<TaskShown>,
     /// From which task to which segments go; empty when the job's text is no longer kept.
     edges: Vec<[String; 2]>,
+    /// Whose figures its tasks have.
+    sources: Sources,
 }
 
 /// A task.
@@ -97,13 +101,13 @@ pub(crate) struct TaskShown {
     max_peers: Option<u32>,
     /// Where segments go on which its function failed.
     dead_letters: Option<String>,
-    /// What went through it on the node that answers; nothing if it never ran there.
-    here: Option<Measured>,
+    /// What went through it on all nodes that live; nothing if it ran on none of them.
+    measured: Option<Measured>,
     /// How much waits for it, by producer; an input has one queue of splits, without a producer.
     queues: Vec<QueueShown>,
 }
 
-/// What went through a task on one node.
+/// What went through a task.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct Measured {
@@ -116,6 +120,24 @@ pub(crate) struct Measured {
     out_per_second: u64,
     /// Segments a second over the last minute, the newest last.
     history: Vec<u64>,
+    /// On how many nodes.
+    nodes: usize,
+}
+
+impl Measured {
+    fn of(task: &TaskFigure) -> Measured {
+        let it = &task.figure;
+        Measured {
+            rows_in: it.rows_in,
+            rows_out: it.rows_out,
+            rows_failed: it.rows_failed,
+            commits: it.commits,
+            in_per_second: it.in_per_second,
+            out_per_second: it.out_per_second,
+            history: it.history.clone(),
+            nodes: task.n_nodes,
+        }
+    }
 }
 
 /// A queue of a task.
@@ -195,6 +217,7 @@ pub(crate) async fn one(
     State(site): State<Site>,
     InPath(id): InPath,
 ) -> Result<Json<JobShown>, Refusal> {
+    let (figures, sources) = site.figures().now().await;
     let replica = site.view().head().replica;
     let Some(job) = replica.job(&id) else {
         let outcome = replica.outcome(&id).ok_or_else(|| missing(&id))?;
@@ -205,12 +228,13 @@ pub(crate) async fn one(
             task_scheduler: None,
             task_list: Vec::new(),
             edges: Vec::new(),
+            sources,
         }));
     };
     let text = site.view().job_text(&id).await;
     let graph = Graph::read(text.as_ref().map_or("", |text| text.as_str()));
     let note = site.view().note(&id);
-    let mut task_list = tasks(&site, job, &graph);
+    let mut task_list = tasks(&figures, job, &graph);
     if job.is_live() {
         measure_queues(&site, &id, &graph, &mut task_list).await;
     }
@@ -221,27 +245,15 @@ pub(crate) async fn one(
         task_scheduler: Some(job.terms().task_scheduler.to_string()),
         task_list,
         edges: graph.edges,
+        sources,
     }))
 }
 
-fn tasks(site: &Site, job: &Job, graph: &Graph) -> Vec<TaskShown> {
-    let readings = site.about().meters.read();
+fn tasks(figures: &Summed, job: &Job, graph: &Graph) -> Vec<TaskShown> {
     let limits = job.terms().tasks.iter().map(|(_, limits)| limits);
     let task =
         |((id, state), limits): ((String, TaskState), &sardonyx_core::replica::job::TaskLimits)| {
             let place = Place { job: job.id().to_string(), task: id.clone() };
-            let here = readings.get(&place).map(|reading| {
-                let rate = site.rates().of(&place);
-                Measured {
-                    rows_in: reading.rows_in,
-                    rows_out: reading.rows_out,
-                    rows_failed: reading.rows_failed,
-                    commits: reading.commits,
-                    in_per_second: rate.rows_in,
-                    out_per_second: rate.rows_out,
-                    history: rate.history,
-                }
-            });
             let (state, peers) = match state {
                 TaskState::Done => ("done", Vec::new()),
                 TaskState::Sealing(peer) => ("sealing", vec![peer]),
@@ -257,7 +269,7 @@ fn tasks(site: &Site, job: &Job, graph: &Graph) -> Vec<TaskShown> {
                 min_peers: limits.min_peers,
                 max_peers: limits.max_peers,
                 dead_letters: about.dead_letters,
-                here,
+                measured: figures.tasks.get(&place).map(Measured::of),
                 queues: Vec::new(),
             }
         };

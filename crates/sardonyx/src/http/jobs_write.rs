@@ -2,7 +2,7 @@
 
 use axum::{Extension, Json, extract::State, http::StatusCode};
 use sardonyx_core::{Command, JobId, command::KillJob};
-use sardonyx_peer::job::{AnyNames, Job, Language, Names, RegisteredNames};
+use sardonyx_peer::job::{AnyNames, Complaint, Job, Language, Names, RegisteredNames};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -105,6 +105,7 @@ async fn read(
     let work = move || {
         let names: &dyn Names = if any_names { &AnyNames } else { &registered };
         Job::read(&text, language, names)
+            .map_err(|complaints| on_one_line(&text, language, complaints))
     };
     match tokio::task::spawn_blocking(work).await {
         Ok(read) => read.map_err(Refusal::faulty_job),
@@ -115,6 +116,16 @@ async fn read(
             Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "faulty-job", what, advice))
         }
     }
+}
+
+/// `curl -d` takes the line ends out of a file, and what is left is no TOML.
+fn on_one_line(text: &str, language: Language, mut complaints: Vec<Complaint>) -> Vec<Complaint> {
+    let is_one_line = matches!(language, Language::Toml) && !text.contains('\n');
+    if let Some(first) = complaints.first_mut().filter(|it| is_one_line && it.place.is_empty()) {
+        let advice = "it came as a single line: send the file as it is, curl --data-binary @FILE";
+        first.what = format!("{}; {advice}", first.what.trim_end());
+    }
+    complaints
 }
 
 pub(crate) async fn kill(

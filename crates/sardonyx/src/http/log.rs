@@ -143,6 +143,7 @@ fn as_json(played: &Played) -> Box<RawValue> {
 #[serde(deny_unknown_fields)]
 pub(crate) struct FollowAsked {
     from: Option<u64>,
+    seconds: Option<u64>,
 }
 
 pub(crate) async fn follow(
@@ -150,6 +151,7 @@ pub(crate) async fn follow(
     Asked(asked): Asked<FollowAsked>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
+    let lasts = events::lasts(asked.seconds)?;
     // A browser that comes back says where it was.
     let seen = headers.get("last-event-id").and_then(|it| it.to_str().ok()?.parse::<u64>().ok());
     let from = seen.map(|seen| seen.saturating_add(1)).or(asked.from);
@@ -167,7 +169,7 @@ pub(crate) async fn follow(
         return Err(Gone { first: Position(first.0 + 1) }.into());
     }
     next = next.max(floor.0);
-    events::stream(&site.clone(), move |sender| send_all(site, next, sender))
+    events::stream(&site.clone(), lasts, move |sender| send_all(site, next, sender))
 }
 
 /// Sends entry after entry until nobody listens.

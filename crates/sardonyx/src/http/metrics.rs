@@ -70,7 +70,7 @@ fn about_the_cluster(site: &Site, families: &mut Families) {
 }
 
 fn about_tasks(site: &Site, families: &mut Families) {
-    let readings = site.about().meters.read();
+    let readings = site.about().figures.meters().read();
     type Part = fn(&sardonyx_task::meter::Reading) -> u64;
     let parts: [(&str, &str, Part); 4] = [
         ("task_segments_in_total", "Segments into a task, on this node.", |it| it.rows_in),

@@ -118,6 +118,9 @@ fn responses(route: &Route, schemas: &mut Map<String, Value>) -> Value {
             keep(schemas, shape);
             json!({ "application/json": { "schema": refer(shape) } })
         }
+        // Some readers hold a schema against the whole stream, some against each event of it, and this
+        // version of OpenAPI does not say who is right.
+        Answer::Text(kind @ "text/event-stream") => json!({ *kind: {} }),
         Answer::Text(kind) => json!({ *kind: { "schema": { "type": "string" } } }),
     };
     let mut all = json!({ "200": { "description": "All is well.", "content": content } });

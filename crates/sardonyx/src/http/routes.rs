@@ -20,7 +20,7 @@ use super::{
     access::Role,
     assets, cluster,
     cluster::PEERS_PAGE_MAX,
-    events,
+    events::{self, STREAM_SECONDS_MAX},
     guard::{ANSWER_HEADERS, Rule, guard},
     health, jobs,
     jobs::{JOBS_PAGE_MAX, WAIT_MAX},
@@ -140,6 +140,18 @@ const SUBMIT: Rule = Rule::Role(Role::Submit);
 const ADMIN: Rule = Rule::Role(Role::Admin);
 
 const JOB: Parameter = Parameter::new("job", "string", "The job's id.");
+
+/// Where one begins to follow the log.
+const FOLLOW_FROM: Parameter =
+    Parameter::new("from", "integer", "Begin at this position; left out, with the next entry.");
+
+/// When a stream ends.
+const LASTS: Parameter = Parameter::new(
+    "seconds",
+    "integer",
+    "End the stream after so long, 1 to 3600; left out, it goes on.",
+)
+.within(1, STREAM_SECONDS_MAX);
 
 /// How many things a page may have.
 const fn limit(about: &'static str, most: usize) -> Parameter {
@@ -356,6 +368,7 @@ fn about_the_cluster() -> Vec<Route> {
             )
         },
         Route {
+            parameters: vec![LASTS],
             refusals: &[503],
             ..reads(
                 "/v1/events",
@@ -436,11 +449,7 @@ fn about_the_past() -> Vec<Route> {
             )
         },
         Route {
-            parameters: vec![Parameter::new(
-                "from",
-                "integer",
-                "Begin at this position; left out, with the next entry.",
-            )],
+            parameters: vec![FOLLOW_FROM, LASTS],
             refusals: &[410, 503],
             ..reads(
                 "/v1/log/follow",

@@ -11,17 +11,18 @@ use std::{
 
 use axum::http::StatusCode;
 use sardonyx_mesh::Mesh;
+use sardonyx_peer::Figures;
 use sardonyx_queue::Queues;
 use sardonyx_store::Store;
-use sardonyx_task::{Registry, meter::Meters};
+use sardonyx_task::Registry;
 use tokio::sync::{Semaphore, watch};
 
 use super::{
     access::Tokens,
     audit::Audit,
     events::{News, STREAMS_MAX},
+    figures::ClusterFigures,
     guard::Rules,
-    rates::{Rates, SAMPLE_EVERY},
     server::Tls,
     view::View,
 };
@@ -38,7 +39,7 @@ pub struct About {
     /// What jobs can name here.
     pub registry: Registry,
     /// What goes through the tasks of this node.
-    pub meters: Meters,
+    pub figures: Figures,
     /// The queues, if this node has any.
     pub queues: Option<Queues>,
     /// The mesh, if this node is in one.
@@ -91,7 +92,7 @@ struct Inner {
     rules: Rules,
     audit: Option<Audit>,
     is_tls: bool,
-    rates: Rates,
+    figures: ClusterFigures,
     counts: Counts,
     streams: Arc<Semaphore>,
     news: News,
@@ -124,6 +125,7 @@ impl Site {
         stopped: watch::Receiver<bool>,
     ) -> Site {
         let view = View::open(&about.store);
+        let figures = ClusterFigures::new(&about.store, &about.figures);
         let mut hosts = terms.hosts;
         hosts.extend(Some(address.ip()).filter(|ip| !ip.is_unspecified()).map(shown));
         let rules = Rules { hosts, tokens: terms.tokens, sessions: Default::default() };
@@ -133,7 +135,7 @@ impl Site {
             rules,
             audit: terms.audit,
             is_tls: terms.tls.is_some(),
-            rates: Rates::default(),
+            figures,
             counts: Counts::default(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             news: News::default(),
@@ -161,8 +163,9 @@ impl Site {
         self.0.is_tls
     }
 
-    pub(crate) fn rates(&self) -> &Rates {
-        &self.0.rates
+    /// What goes through the tasks of all nodes.
+    pub(crate) fn figures(&self) -> &ClusterFigures {
+        &self.0.figures
     }
 
     pub(crate) fn counts(&self) -> &Counts {
@@ -180,23 +183,6 @@ impl Site {
     /// Becomes true, or goes away, when the server stops.
     pub(crate) fn stopped(&self) -> watch::Receiver<bool> {
         self.0.stopped.clone()
-    }
-
-    /// Reads the meters every now and then, so that there are rates. Ends with the server.
-    pub(super) fn sample(&self) -> impl Future<Output = ()> + Send + 'static {
-        let (site, mut stopped) = (self.clone(), self.stopped());
-        async move {
-            let began = tokio::time::Instant::now();
-            let mut every = tokio::time::interval(SAMPLE_EVERY);
-            every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-            loop {
-                tokio::select! {
-                    _ = every.tick() => {}
-                    _ = stopped.wait_for(|stop| *stop) => return,
-                }
-                site.rates().push(began.elapsed(), site.about().meters.read());
-            }
-        }
     }
 
     /// How long a store or a queue may take to answer somebody who looks.

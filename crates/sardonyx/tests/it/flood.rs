@@ -20,7 +20,7 @@ use crate::{
 const CROWD: usize = 10_000;
 
 /// How many of them come in one go.
-const BURST: usize = 64;
+pub const BURST: usize = 64;
 
 /// By how much a node may grow.
 const GROWTH_BYTES_MAX: u64 = 64 << 20;
@@ -29,7 +29,7 @@ const GROWTH_BYTES_MAX: u64 = 64 << 20;
 const SPARE: u64 = 500;
 
 /// As many descriptors as this process may have; how large a crowd they allow.
-fn crowd() -> usize {
+pub fn crowd() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     let _ = setrlimit(Resource::Nofile, raised);
@@ -115,7 +115,7 @@ fn free_port() -> u16 {
 }
 
 /// Asks a node over HTTP whether it is well.
-fn healthy(address: SocketAddr, path: &str) {
+pub fn healthy(address: SocketAddr, path: &str) {
     let mut stream = TcpStream::connect_timeout(&address, SOON).unwrap();
     stream.set_read_timeout(Some(SOON)).unwrap();
     let asked = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");

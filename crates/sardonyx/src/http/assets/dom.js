@@ -51,6 +51,14 @@ export function several(n, one, many) {
 const COLOURS = 8;
 const coloured = new Map();
 
+/** Whose figures are shown, and which are missing. */
+export function whose(sources) {
+  const left = sources["left-out"];
+  return [`on ${several(sources.nodes, "node", "nodes")}`,
+    left > 0 && `without ${several(left, "task", "tasks")} of nodes that have too many to tell`,
+    !sources.whole && "others could not be asked"].filter(Boolean).join("; ");
+}
+
 /** The colour of a job: the same wherever it is shown, and another for each of the first few. */
 export function colour(job) {
   if (!coloured.has(job)) coloured.set(job, coloured.size % COLOURS);

@@ -37,22 +37,22 @@ function place(tasks, edges) {
 const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
 function box(task, { x, y }) {
-  const here = task.here;
+  const measured = task.measured;
   const waiting = task.queues.reduce((sum, queue) => sum + queue.ready + queue["in-flight"], 0);
-  const kind = task.state === "done" ? "done" : here?.["rows-failed"] > 0 ? "failing" : task.peers.length === 0 ? "idle" : "";
+  const kind = task.state === "done" ? "done" : measured?.["rows-failed"] > 0 ? "failing" : task.peers.length === 0 ? "idle" : "";
   const text = (dy, words, style) => s("text", { x: x + 15, y: y + dy, class: style }, words);
   const end = (dy, words, style) => s("text", { x: x + BOX.width - 15, y: y + dy, class: style, "text-anchor": "end" }, words);
-  const rate = here ? Math.max(here["in-per-second"], here["out-per-second"]) : 0;
-  const total = here ? Math.max(here["rows-in"], here["rows-out"]) : 0;
+  const rate = measured ? Math.max(measured["in-per-second"], measured["out-per-second"]) : 0;
+  const total = measured ? Math.max(measured["rows-in"], measured["rows-out"]) : 0;
   const status = task.state === "done" ? ["done", "good"] : task.state === "sealing" ? ["sealing", "warn"] : [several(task.peers.length, "peer", "peers"), ""];
   return s("g", { "data-task": task.id },
     s("title", {}, `${task.id}: ${task.peers.join(", ") || "no peers"}`),
     s("rect", { class: `box ${kind}`, x, y, width: BOX.width, height: BOX.height, rx: 13 }),
     text(27, short(task.id, 17), "name"), end(27, status[0], status[1]),
     text(46, short([task.kind, task.runs].filter(Boolean).join(" · "), 26)),
-    text(71, here ? `${count(rate)}/s` : task.peers.length > 0 ? "on another node" : "–", "rate"), end(71, total ? `${count(total)} segments` : ""),
+    text(71, measured ? `${count(rate)}/s` : task.peers.length > 0 ? "nothing told yet" : "–", "rate"), end(71, total ? `${count(total)} segments` : ""),
     text(90, waiting > 0 ? `${count(waiting)} waiting` : "nothing waits"),
-    here?.["rows-failed"] > 0 && end(90, `${count(here["rows-failed"])} failed`, "bad"));
+    measured?.["rows-failed"] > 0 && end(90, `${count(measured["rows-failed"])} failed`, "bad"));
 }
 
 /** The drawing of a job. */
@@ -64,7 +64,7 @@ export function graph(job) {
     const a = spots.get(from), b = spots.get(to);
     const [x1, y1, x2, y2] = [a.x + BOX.width, a.y + BOX.height / 2, b.x, b.y + BOX.height / 2];
     const bend = Math.max(30, (x2 - x1) / 2);
-    const flows = byId.get(to).here?.["in-per-second"] > 0;
+    const flows = byId.get(to).measured?.["in-per-second"] > 0;
     return s("path", { class: `edge ${flows ? "flows" : ""}`, d: `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}` });
   });
   return s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `The tasks of ${job.id}` },

@@ -1,6 +1,6 @@
 // The list of jobs, and one of them.
 
-import { calmly, count, h, several, show } from "/assets/dom.js";
+import { calmly, count, h, several, show, whose } from "/assets/dom.js";
 import { live, listen } from "/assets/live.js";
 import { get } from "/assets/api.js";
 import { collect, kill, submit } from "/assets/dialogs.js";
@@ -44,18 +44,18 @@ export function jobs(main) {
 }
 
 function taskRow(task) {
-  const here = task.here;
+  const measured = task.measured;
   const waits = task.queues.map((queue) => `${queue.from || "splits"}: ${count(queue.ready)} + ${count(queue["in-flight"])} in hand`).join(", ");
   const peers = task.peers.length > 6 ? several(task.peers.length, "peer", "peers") : task.peers.join(", ");
   return h("tr", {},
     h("td", {}, h("b", {}, task.id), h("div", { class: "soft" }, [task.kind, task.runs].filter(Boolean).join(" · "))),
     h("td", {}, h("span", { class: `pill ${task.state === "open" && task.peers.length ? "running" : task.state}` }, task.state === "open" ? (task.peers.length ? "runs" : "no peers") : task.state),
       h("div", { class: "id soft" }, peers)),
-    h("td", {}, here ? spark(here.history, 120, 24) : null, h("div", { class: "soft" }, here ? `${count(here["in-per-second"])}/s in, ${count(here["out-per-second"])}/s out` : "not on this node")),
-    h("td", { class: "num" }, here ? count(here["rows-in"]) : "–"),
-    h("td", { class: "num" }, here ? count(here["rows-out"]) : "–"),
+    h("td", {}, measured ? spark(measured.history, 120, 24) : null, h("div", { class: "soft" }, measured ? `${count(measured["in-per-second"])}/s in, ${count(measured["out-per-second"])}/s out` : "nothing told yet")),
+    h("td", { class: "num" }, measured ? count(measured["rows-in"]) : "–"),
+    h("td", { class: "num" }, measured ? count(measured["rows-out"]) : "–"),
     h("td", {}, waits || h("span", { class: "soft" }, "–")),
-    h("td", {}, here?.["rows-failed"] > 0 ? h("span", { class: "reason" }, `${count(here["rows-failed"])} failed`) : h("span", { class: "soft" }, "none"),
+    h("td", {}, measured?.["rows-failed"] > 0 ? h("span", { class: "reason" }, `${count(measured["rows-failed"])} failed`) : h("span", { class: "soft" }, "none"),
       task["dead-letters"] && h("div", { class: "soft" }, `kept in ${task["dead-letters"]}`)));
 }
 
@@ -80,7 +80,7 @@ export function job(main, id) {
       it.reason && h("section", { class: "card" }, h("h2", {}, "Why it was killed"), h("p", { class: "reason", id: "reason-shown" }, it.reason)),
       it.collected && h("section", { class: "card empty" }, "It was collected; only how it ended is left."),
       tasks.length > 0 && h("section", { class: "card" }, h("h2", {}, "Tasks"), h("div", { class: "graph", tabindex: 0, "aria-label": "The graph of tasks" }, graph(it))),
-      tasks.length > 0 && h("section", { class: "card scroll" }, h("h2", {}, "What goes through them, on this node"), h("table", {},
+      tasks.length > 0 && h("section", { class: "card scroll" }, h("h2", { id: "sources" }, `What goes through them, ${whose(it.sources)}`), h("table", {},
         h("thead", {}, h("tr", {}, ["Task", "Peers", "Last minute"].map((word) => h("th", {}, word)), h("th", { class: "num" }, "In"), h("th", { class: "num" }, "Out"), h("th", {}, "Waiting"), h("th", {}, "Errors"))),
         h("tbody", {}, tasks.map(taskRow)))));
   });

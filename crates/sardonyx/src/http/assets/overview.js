@@ -1,6 +1,6 @@
 // The overview: the cluster in a few numbers, its ring, its jobs, what has just happened.
 
-import { count, h, several, show } from "/assets/dom.js";
+import { count, h, several, show, whose } from "/assets/dom.js";
 import { live, listen } from "/assets/live.js";
 import { Ring } from "/assets/ring.js";
 import { spark } from "/assets/spark.js";
@@ -55,7 +55,7 @@ export function overview(main) {
   };
   const drawRates = () => {
     const rates = live.rates ?? live.overview;
-    if (rates) tiles.rate.set(count(rates["in-per-second"]), "", spark(rates.history ?? []));
+    if (rates) tiles.rate.set(count(rates["in-per-second"]), whose(rates.sources), spark(rates.history ?? []));
   };
   const drawFeed = () => show(feed,
     live.news.slice(0, 30).map((it) => h("li", {}, h("span", { class: "at" }, it.at ?? ""), h("span", { class: it.kind }, it.text))),

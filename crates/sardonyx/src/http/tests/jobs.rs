@@ -34,6 +34,17 @@ async fn a_job_is_submitted_waited_for_and_remembered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_job_without_line_ends_is_told_how_to_send_them() {
+    let served = Served::start(Terms::default()).await;
+    let refused = served.post("/v1/jobs", TOML, &SHORT.replace('\n', "")).await;
+    assert_eq!(refused.status, 422);
+    assert!(refused.text().contains("curl --data-binary @FILE"), "{}", refused.text());
+    let refused = served.post("/v1/jobs", TOML, "name = \n").await;
+    assert!(!refused.text().contains("data-binary"), "{}", refused.text());
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_running_job_shows_its_graph_and_can_be_killed_once() {
     let served = Served::start(Terms::default()).await;
     served.post("/v1/jobs?id=e1", TOML, ENDLESS).await;

@@ -105,3 +105,19 @@ async fn whoever_follows_sees_entries_and_changes_as_they_come() {
     client::until(&mut events, "event: rates").await;
     served.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_ends_when_somebody_asked_for_an_end() {
+    let served = Served::start(Terms::default()).await;
+    let events = served.get("/v1/events?seconds=1").await;
+    assert!(events.text().contains("event: begin"), "{}", events.text());
+    let log = served.get("/v1/log/follow?from=0&seconds=1").await;
+    assert!(log.text().contains("id: 0\n"), "{}", log.text());
+    for path in ["/v1/events?seconds=", "/v1/log/follow?seconds="] {
+        for wrong in ["0", "3601", "x", "-1"] {
+            let refused = served.get(&format!("{path}{wrong}")).await;
+            assert_eq!(refused.status, 400, "{path}{wrong}: {}", refused.text());
+        }
+    }
+    served.stop().await;
+}
