@@ -13,6 +13,8 @@
 #[cfg(test)]
 mod condemned;
 pub mod end;
+#[cfg(test)]
+mod fuzz;
 pub mod growth;
 pub mod ids;
 pub mod log;
