@@ -27,6 +27,7 @@ const fn target(
 
 const IT: &[&str] = &["--test", "it"];
 const LIB: &[&str] = &["--lib"];
+const PROGRAM: &[&str] = &["--bin", "sardonyx"];
 
 const TARGETS: &[Target] = &[
     target("core-command", "sardonyx-core", IT, "fuzz::a_command_in_bytes"),
@@ -48,6 +49,17 @@ const TARGETS: &[Target] = &[
     target("job-toml", "sardonyx-peer", IT, "fuzz::a_job_file_in_toml"),
     target("job-json", "sardonyx-peer", IT, "fuzz::a_job_file_in_json"),
     target("task-sql", "sardonyx-task", LIB, "sql::fuzz::a_query"),
+    target("task-rows", "sardonyx-task", IT, "fuzz::rows_in_a_file"),
+    target("task-parquet", "sardonyx-task", IT, "fuzz::a_parquet_file"),
+    target("task-path", "sardonyx-task", IT, "fuzz::a_path"),
+    target("http-request", "sardonyx", LIB, "http::tests::fuzz::a_request"),
+    target("http-bytes", "sardonyx", LIB, "http::tests::fuzz::bytes_on_the_line"),
+    target("settings", "sardonyx", PROGRAM, "cli::settings::fuzz::a_settings_file"),
+    target("fire-trace", "sardonyx-fire", LIB, "judge::fuzz::a_trace"),
+    target("fire-log", "sardonyx-fire", LIB, "judge::fuzz::a_written_log"),
+    target("fire-ids", "sardonyx-fire", LIB, "judge::fuzz::what_was_drawn"),
+    target("fire-plan", "sardonyx-fire", LIB, "judge::fuzz::a_plan"),
+    target("sim-plan", "sardonyx-sim", IT, "fuzz::a_plan_in_a_file"),
 ];
 
 /// How many KiB of addresses a target may have: more than any needs, less than a length of 32 bits.

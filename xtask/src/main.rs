@@ -32,7 +32,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Everything a change must pass: format, lints, the core without std, all tests, tidy.
+    /// Everything a change must pass: format, lints, the core without std, all tests, tidy, and half a
+    /// minute of fire.
     ///
     /// Licences, sources and banned crates are checked too where cargo-deny is installed. Stops
     /// at the first failure.
@@ -146,6 +147,10 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// The short fire of `cargo xtask test`, alone: twenty seconds of storm from one seed.
+    ///
+    /// On a store and queues of our own, built without optimisation, in namespaces, which need root.
+    FireShort,
     /// Throws noise and spoiled input at every decoder and machine that strangers' bytes reach.
     ///
     /// A finding is left in the corpus of its target below fuzz/corpus, where every test run tries it
@@ -240,6 +245,7 @@ fn main() -> ExitCode {
             Ok(code) => return code,
             Err(why) => Err(why),
         },
+        Task::FireShort => fire::build_and_run_short(),
         Task::BenchPeers { runs } => bench_peers::run(runs),
         Task::BenchReport { runs } => bench_report::run(runs),
         Task::Pictures => Tree::read().and_then(|tree| pictures::take(&tree)),

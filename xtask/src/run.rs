@@ -34,6 +34,7 @@ pub(crate) fn test() -> Result<(), String> {
     for &step in STEPS {
         timed(step)?;
     }
+    fire()?;
     if has_deny() {
         timed(DENY)?;
     } else {
@@ -43,6 +44,16 @@ pub(crate) fn test() -> Result<(), String> {
         );
     }
     eprintln!("== all steps passed in {:.1} s", started.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Behind the tests, which build what it runs, and alone: nobody else shall be slow because of it.
+fn fire() -> Result<(), String> {
+    eprintln!("== fire: half a minute of it");
+    let started = Instant::now();
+    let again = "to see it alone: cargo xtask fire-short";
+    crate::fire::short().map_err(|why| format!("fire failed: {why}; {again}"))?;
+    eprintln!("== fire: ok, {:.1} s", started.elapsed().as_secs_f64());
     Ok(())
 }
 

@@ -137,6 +137,53 @@ pub enum Fault {
         /// In which.
         scheduler: JobScheduler,
     },
+    /// The log is trimmed while a node stands still: what it would have read next is gone.
+    GcLagging {
+        /// Which node.
+        node: usize,
+        /// How long.
+        for_ms: u64,
+    },
+    /// The log is trimmed while a node boots from it.
+    GcBooting {
+        /// Which node; it is killed for that.
+        node: usize,
+    },
+    /// kill -9 of whoever trims the log, somewhere between its steps.
+    GcKilled {
+        /// How long it may live.
+        after_ms: u64,
+    },
+    /// All connections of a node are reset, at both ends, in whatever they were saying.
+    Reset {
+        /// Which node.
+        node: usize,
+    },
+    /// A node's line carries little: what is sent waits, and what waits too long is lost.
+    ThinLine {
+        /// Which node.
+        node: usize,
+        /// How much it carries in either direction, in kilobits a second.
+        kbit: u64,
+        /// How long.
+        for_ms: u64,
+    },
+    /// A node's line goes dark again and again, for less than anybody's patience.
+    Flicker {
+        /// Which node.
+        node: usize,
+        /// How long it is dark each time.
+        dark_ms: u64,
+        /// How long it is well in between.
+        well_ms: u64,
+        /// How long all of that.
+        for_ms: u64,
+    },
+    /// Two of the three servers of the store are killed: nobody can say anything.
+    StoreLost {
+        /// How long they are away.
+        down_ms: u64,
+    },
 }
 
 /// A kind of faults: how often a seed may want it, and what it looks like.
@@ -196,6 +243,13 @@ pub const KINDS: &[Kind] = &[
     in_sandbox(kind("disk-full", (90_000, 240_000), disk_full)),
     kind("gc", (10_000, 40_000), |_| Fault::Gc),
     kind("reschedule", (20_000, 60_000), reschedule),
+    kind("gc-lagging", (30_000, 90_000), gc_lagging),
+    kind("gc-booting", (30_000, 90_000), |rng| Fault::GcBooting { node: node(rng) }),
+    kind("gc-killed", (15_000, 60_000), gc_killed),
+    in_sandbox(kind("reset", (10_000, 40_000), |rng| Fault::Reset { node: node(rng) })),
+    in_sandbox(kind("thin-line", (30_000, 90_000), thin_line)),
+    in_sandbox(kind("flicker", (30_000, 90_000), flicker)),
+    kind("store-lost", (60_000, 180_000), store_lost),
 ];
 
 fn node(rng: &mut Rng) -> usize {
@@ -313,4 +367,27 @@ fn reschedule(rng: &mut Rng) -> Fault {
     let all = [JobScheduler::Greedy, JobScheduler::RoundRobin, JobScheduler::Percentage];
     let scheduler = *rng.pick(&all).unwrap_or(&JobScheduler::RoundRobin);
     Fault::Reschedule { scheduler }
+}
+
+fn gc_lagging(rng: &mut Rng) -> Fault {
+    Fault::GcLagging { node: node(rng), for_ms: around_a_session(rng) }
+}
+
+fn gc_killed(rng: &mut Rng) -> Fault {
+    // It takes some tens of milliseconds to start, and then trims in several steps.
+    Fault::GcKilled { after_ms: rng.between(10, 400) }
+}
+
+fn thin_line(rng: &mut Rng) -> Fault {
+    let kbit = *rng.pick(&[64, 256, 1_000]).unwrap_or(&256);
+    Fault::ThinLine { node: node(rng), kbit, for_ms: rng.between(1_000, 8_000) }
+}
+
+fn flicker(rng: &mut Rng) -> Fault {
+    let (dark_ms, well_ms) = (rng.between(30, 400), rng.between(30, 400));
+    Fault::Flicker { node: node(rng), dark_ms, well_ms, for_ms: rng.between(2_000, 10_000) }
+}
+
+fn store_lost(rng: &mut Rng) -> Fault {
+    Fault::StoreLost { down_ms: around_a_session(rng) }
 }

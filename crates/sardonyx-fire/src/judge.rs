@@ -10,7 +10,11 @@
 //! | `growth.rs` | who grows, on an ordinary day | memory, files, threads, the log |
 //! | `traffic.rs` | whether enough happened to say anything at all | void runs |
 
+#[cfg(test)]
+mod condemned;
 pub mod end;
+#[cfg(test)]
+mod fuzz;
 pub mod growth;
 pub mod ids;
 pub mod log;

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 
 use crate::{
+    fault::KINDS,
     judge::traffic::{Least, ORDINARY, USUAL},
     plan::Plan,
 };
@@ -93,6 +94,10 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = USUAL.ids_a_second, conflicts_with = "soak")]
     pub ids_least: f64,
 
+    /// Kinds of faults that the plan is to do without, otherwise as it is; --plan shows their names.
+    #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = kinds(), conflicts_with = "soak")]
+    pub leave_out: Vec<String>,
+
     /// Prints the plan and does nothing.
     #[arg(long)]
     pub plan: bool,
@@ -102,12 +107,17 @@ pub struct Options {
     pub json: bool,
 }
 
+/// The names of all kinds of faults.
+fn kinds() -> PossibleValuesParser {
+    PossibleValuesParser::new(KINDS.iter().map(|kind| kind.name))
+}
+
 impl Options {
     /// What goes wrong.
     pub fn plan(&self, has_sandbox: bool) -> Plan {
         match self.soak {
             true => Plan::soak(self.seed, self.storm_ms()),
-            false => Plan::draw(self.seed, self.storm_ms(), has_sandbox),
+            false => Plan::draw_without(self.seed, self.storm_ms(), has_sandbox, &self.leave_out),
         }
     }
 

@@ -46,12 +46,19 @@ impl Plan {
     /// The plan of a seed. Which kinds of faults there are, and how often each, differs from seed to
     /// seed: faults that always come together hide each other.
     pub fn draw(seed: u64, storm_ms: u64, has_sandbox: bool) -> Plan {
+        Plan::draw_without(seed, storm_ms, has_sandbox, &[])
+    }
+
+    /// The same plan without some kinds of faults: which of them does it take for a failure?
+    pub fn draw_without(seed: u64, storm_ms: u64, has_sandbox: bool, left_out: &[String]) -> Plan {
         let mut rng = Rng::of(seed, 0);
         let mut plan = Plan { seed, storm_ms, kinds: Vec::new(), steps: Vec::new() };
         for (stream, kind) in (1..).zip(KINDS) {
             // Drawn for every kind, so that one more kind changes nothing about the others.
             let (is_wanted, every_ms) = (rng.chance(50), log_uniform(&mut rng, kind.every_ms));
-            if (is_wanted || kind.is_constant) && (has_sandbox || !kind.needs_sandbox) {
+            let is_possible = has_sandbox || !kind.needs_sandbox;
+            let is_left_out = left_out.iter().any(|it| it == kind.name);
+            if (is_wanted || kind.is_constant) && is_possible && !is_left_out {
                 plan.kinds.push((kind.name.to_owned(), every_ms));
                 plan.add(kind, every_ms, &mut Rng::of(seed, stream));
             }
@@ -100,6 +107,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::place::DRAWERS;
 
     const MINUTE: u64 = 60_000;
 
@@ -135,6 +143,84 @@ mod tests {
         assert!(sets.len() > 80, "{} different sets", sets.len());
     }
 
+    /// Each kind, drawn as a plan draws it, is about somebody who is there, ends, and is written and
+    /// read as itself.
+    #[test]
+    fn every_kind_is_about_somebody_and_ends() {
+        for (stream, kind) in (1..).zip(KINDS) {
+            let mut rng = Rng::of(9, stream);
+            for _ in 0..200 {
+                let fault = kind.draw(&mut rng);
+                let text = serde_json::to_string(&fault).expect("written");
+                assert_eq!(serde_json::from_str::<Fault>(&text).expect("read"), fault);
+                let value: serde_json::Value = serde_json::from_str(&text).expect("read");
+                let lasts =
+                    ["for-ms", "down-ms", "after-ms"].iter().find_map(|it| value[it].as_u64());
+                assert!(lasts.unwrap_or_default() < 15_000, "{}: {text}", kind.name);
+                let nodes = value["nodes"].as_array().into_iter().flatten();
+                for node in nodes.chain(["node", "middle", "from", "to"].map(|it| &value[it])) {
+                    assert!(node.as_u64().unwrap_or_default() < NODES as u64, "{text}");
+                }
+                let drawer = value["drawer"].as_u64().unwrap_or_default();
+                assert!(drawer < DRAWERS as u64, "{text}");
+            }
+        }
+    }
+
+    /// Of the faults that this project was asked to withstand none is forgotten.
+    #[test]
+    fn what_must_be_withstood_has_a_kind() {
+        let has = |name: &str| KINDS.iter().any(|kind| kind.name == name);
+        for name in [
+            "kill",
+            "pause",
+            "isolate",
+            "one-way",
+            "bridge",
+            "no-store",
+            "no-queues",
+            "store-killed",
+            "store-lost",
+            "queues-killed",
+            "disk-full",
+            "clock-step",
+            "gc-lagging",
+            "gc-booting",
+            "gc-killed",
+            "mass-restart",
+            "reset",
+            "thin-line",
+            "flicker",
+        ] {
+            assert!(has(name), "{name}");
+        }
+    }
+
+    /// A seed that found something finds it again though there are more kinds by now: a new one is put
+    /// behind the others, and has a stream of its own.
+    #[test]
+    fn one_more_kind_changes_nothing_about_the_others() {
+        let plan = Plan::draw(5, MINUTE, true);
+        let every = |name: &str| plan.kinds.iter().find(|(kind, _)| kind == name).map(|it| it.1);
+        assert_eq!((every("kill"), every("store-killed")), (Some(3_371), Some(87_474)));
+        assert_eq!((every("gc"), every("reschedule")), (Some(30_186), None));
+        let killed = plan.steps.iter().find(|step| matches!(step.fault, Fault::Kill { .. }));
+        let fault = Fault::Kill { nodes: vec![4], down_ms: 235 };
+        assert_eq!(killed, Some(&Step { at_ms: 8_161, fault }));
+    }
+
+    #[test]
+    fn what_is_left_out_is_all_that_is_missing() {
+        let whole = Plan::draw(1, 10 * MINUTE, true);
+        let less = Plan::draw_without(1, 10 * MINUTE, true, &["kill".to_owned()]);
+        let is_kill =
+            |fault: &Fault| matches!(fault, Fault::Kill { nodes, .. } if nodes.len() == 1);
+        let mut expected = whole.steps.clone();
+        expected.retain(|step| !is_kill(&step.fault));
+        assert!(whole.steps.len() > expected.len() + 100);
+        assert_eq!(less.steps, expected);
+    }
+
     #[test]
     fn without_a_sandbox_nothing_is_cut_or_filled() {
         for seed in 0..50 {
@@ -150,6 +236,9 @@ mod tests {
                         | Fault::NoQueues { .. }
                         | Fault::DrawerCut { .. }
                         | Fault::DiskFull { .. }
+                        | Fault::Reset { .. }
+                        | Fault::ThinLine { .. }
+                        | Fault::Flicker { .. }
                 );
                 assert!(!is_cut, "seed {seed}: {step:?}");
             }

@@ -2,12 +2,13 @@
 
 use std::{
     collections::BTreeMap,
+    io,
     net::TcpListener,
     process::Command,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use sardonyx_store::suite::servers::{EtcdCluster, Network, ZooKeeperEnsemble};
+use sardonyx_store::suite::servers::{Cut, EtcdCluster, Network, ZooKeeperEnsemble};
 
 use crate::{
     options::StoreKind,
@@ -49,6 +50,8 @@ pub(crate) struct Site {
     ports: BTreeMap<(Place, Port), u16>,
     /// How many reasons there are for each direction that is cut.
     cuts: Mutex<BTreeMap<(Place, Place), usize>>,
+    /// How many reasons there are for each line that is thin.
+    thin: Mutex<BTreeMap<Place, usize>>,
 }
 
 /// A port that was free a moment ago, and so was the one after it.
@@ -72,7 +75,7 @@ impl Site {
                 ports.extend(Port::ALL.map(|port| ((place, port), free_pair())));
             }
         }
-        Site { network, ports, cuts: Mutex::default() }
+        Site { network, ports, cuts: Mutex::default(), thin: Mutex::default() }
     }
 
     pub(crate) fn has_network(&self) -> bool {
@@ -121,6 +124,48 @@ impl Site {
         if *n == 0 {
             cuts.remove(&(from, to));
             network.unblock(from.index(), to.index());
+        }
+    }
+}
+
+impl Site {
+    /// Every connection that somebody has there is reset, at both ends.
+    pub(crate) fn reset(&self, place: Place) -> io::Result<()> {
+        self.network.as_ref().map_or(Ok(()), |network| network.reset(place.index()))
+    }
+
+    /// From now on its line carries so much, in either direction.
+    pub(crate) fn thin(&self, place: Place, kbit: u64) -> io::Result<()> {
+        let Some(network) = &self.network else { return Ok(()) };
+        let mut thin = self.thin.lock().unwrap_or_else(PoisonError::into_inner);
+        *thin.entry(place).or_default() += 1;
+        network.thin(place.index(), kbit)
+    }
+
+    /// One reason less; without any it carries what it did.
+    pub(crate) fn widen(&self, place: Place) -> io::Result<()> {
+        let Some(network) = &self.network else { return Ok(()) };
+        let mut thin = self.thin.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(n) = thin.get_mut(&place) else { return Ok(()) };
+        *n -= 1;
+        if *n > 0 {
+            return Ok(());
+        }
+        thin.remove(&place);
+        network.widen(place.index())
+    }
+
+    /// Nothing arrives there or comes from there.
+    pub(crate) fn unplug(&self, place: Place) {
+        if let Some(network) = &self.network {
+            network.cut(place.index(), Cut::All);
+        }
+    }
+
+    /// It does again, unless somebody cut a direction of it.
+    pub(crate) fn plug(&self, place: Place) {
+        if let Some(network) = &self.network {
+            network.mend(place.index(), Cut::All);
         }
     }
 }

@@ -1,6 +1,11 @@
 //! The plan, carried out: each fault by a task of its own, which also ends it.
 
-use std::{fs, io, sync::Arc, time::Duration};
+use std::{
+    fs, io,
+    process::{Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
 
 use sardonyx_core::command::ConfigureCluster;
 use sardonyx_store::Store;
@@ -12,7 +17,7 @@ use tokio::{
 
 use crate::{
     fault::Fault,
-    place::{NODES, Place},
+    place::{NODES, Place, STORES},
     plan::Plan,
     process::Process,
     world::World,
@@ -71,6 +76,24 @@ async fn carry_out(world: &Arc<World>, store: &Store, fault: &Fault) -> io::Resu
         }
         Fault::DiskFull { node, for_ms } => disk_full(world, *node, *for_ms).await?,
         Fault::Gc => gc(world).await?,
+        Fault::GcLagging { node, for_ms } => gc_lagging(world, *node, *for_ms).await?,
+        Fault::GcBooting { node } => {
+            let one = [&world.nodes[*node]];
+            let (booted, trimmed) = tokio::join!(down(world, &one, 0), gc(world));
+            booted.and(trimmed)?;
+        }
+        Fault::GcKilled { after_ms } => gc_killed(world, *after_ms).await?,
+        Fault::Reset { node } => {
+            world.site.reset(Place::Node(*node))?;
+            world.trace.note("reset", json!({"who": Place::Node(*node).to_string()}));
+        }
+        Fault::ThinLine { node, kbit, for_ms } => {
+            thin_line(world, Place::Node(*node), *kbit, *for_ms).await?;
+        }
+        Fault::Flicker { node, dark_ms, well_ms, for_ms } => {
+            flicker(world, Place::Node(*node), (ms(*dark_ms), ms(*well_ms)), ms(*for_ms)).await;
+        }
+        Fault::StoreLost { down_ms } => store_lost(world, *down_ms).await?,
         Fault::Reschedule { scheduler } => {
             let settings =
                 ConfigureCluster { job_scheduler: Some(*scheduler), ..Default::default() };
@@ -157,6 +180,13 @@ fn directions(world: &World, fault: &Fault) -> (Vec<(Place, Place)>, u64) {
         | Fault::DrawerKilled { .. }
         | Fault::DrawerPaused { .. }
         | Fault::Gc
+        | Fault::GcLagging { .. }
+        | Fault::GcBooting { .. }
+        | Fault::GcKilled { .. }
+        | Fault::Reset { .. }
+        | Fault::ThinLine { .. }
+        | Fault::Flicker { .. }
+        | Fault::StoreLost { .. }
         | Fault::Reschedule { .. } => (Vec::new(), 0),
     }
 }
@@ -181,6 +211,28 @@ async fn store_killed(world: &World, down_ms: u64) -> io::Result<()> {
     sleep(ms(down_ms)).await;
     world.stores.restart(leader).await;
     world.trace.note("started", json!({"who": who}));
+    Ok(())
+}
+
+/// All servers of the store but one.
+async fn store_lost(world: &World, down_ms: u64) -> io::Result<()> {
+    let _lane = world.store_lane.lock().await;
+    if let (false, Some(host)) = (world.has_store_servers, &world.host) {
+        return down(world, &[host], down_ms).await;
+    }
+    let leader = world.stores.leader().await.unwrap_or(0);
+    // The leader is among the lost, and one who voted for it.
+    let lost = [leader, (leader + 1) % STORES];
+    for server in lost {
+        world.stores.kill(server);
+        world.trace.note("killed", json!({"who": Place::Store(server).to_string()}));
+    }
+    sleep(ms(down_ms)).await;
+    // At once: one alone would wait for the other before it says that it is up.
+    tokio::join!(world.stores.restart(lost[0]), world.stores.restart(lost[1]));
+    for server in lost {
+        world.trace.note("started", json!({"who": Place::Store(server).to_string()}));
+    }
     Ok(())
 }
 
@@ -227,11 +279,60 @@ fn fill(path: &std::path::Path) -> io::Result<()> {
     Ok(())
 }
 
+fn gc_command(world: &World) -> Command {
+    world.ask(&["gc", "--store", &world.store_url, "--json"])
+}
+
 async fn gc(world: &Arc<World>) -> io::Result<()> {
-    let mut command = world.ask(&["gc", "--store", &world.store_url, "--json"]);
+    let mut command = gc_command(world);
     let output = tokio::task::spawn_blocking(move || command.output()).await;
     let output = output.map_err(io::Error::other)??;
     let code = output.status.code();
     world.trace.note("gc", json!({"code": code, "said": String::from_utf8_lossy(&output.stderr)}));
     Ok(())
+}
+
+/// What a node that stands still has not read yet is trimmed before it goes on.
+async fn gc_lagging(world: &Arc<World>, node: usize, for_ms: u64) -> io::Result<()> {
+    let process = &world.nodes[node];
+    process.pause(&world.trace);
+    // Others say something first, so that there is something to miss.
+    sleep(ms(for_ms)).await;
+    let trimmed = gc(world).await;
+    process.resume(&world.trace);
+    trimmed
+}
+
+/// Somebody begins to trim and is killed on the way; who comes after it must cope with what is left.
+async fn gc_killed(world: &Arc<World>, after_ms: u64) -> io::Result<()> {
+    let mut command = gc_command(world);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    sleep(ms(after_ms)).await;
+    let was_over = child.try_wait()?.is_some();
+    child.kill()?;
+    child.wait()?;
+    world.trace.note("gc-killed", json!({"was-over": was_over}));
+    Ok(())
+}
+
+async fn thin_line(world: &World, place: Place, kbit: u64, for_ms: u64) -> io::Result<()> {
+    world.site.thin(place, kbit)?;
+    world.trace.note("thin", json!({"who": place.to_string(), "kbit": kbit}));
+    sleep(ms(for_ms)).await;
+    world.trace.note("wide", json!({"who": place.to_string()}));
+    world.site.widen(place)
+}
+
+/// Dark and well in turn; well in the end.
+async fn flicker(world: &World, place: Place, each: (Duration, Duration), all: Duration) {
+    let (dark, well) = each;
+    let (begun, mut n) = (Instant::now(), 0);
+    while begun.elapsed() < all {
+        world.site.unplug(place);
+        sleep(dark).await;
+        world.site.plug(place);
+        sleep(well).await;
+        n += 1;
+    }
+    world.trace.note("flickered", json!({"who": place.to_string(), "times": n}));
 }

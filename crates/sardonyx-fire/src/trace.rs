@@ -83,8 +83,9 @@ pub fn stillnesses(lines: &[Value]) -> Vec<Stillness> {
         let who = line["who"].as_str().unwrap_or_default();
         let Some(node) = who.strip_prefix("node").and_then(|it| it.parse().ok()) else { continue };
         let end = lines[index..].iter().find(|it| it["what"] == "continued" && it["who"] == who);
-        let to = end.map_or(u64::MAX - ON_ITS_WAY_MICROS, micros) + ON_ITS_WAY_MICROS;
-        still.push(Stillness { node, from_micros: micros(line), to_micros: to });
+        let from = micros(line);
+        let to = end.map_or(u64::MAX, micros).max(from).saturating_add(ON_ITS_WAY_MICROS);
+        still.push(Stillness { node, from_micros: from, to_micros: to });
     }
     still
 }

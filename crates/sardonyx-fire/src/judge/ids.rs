@@ -11,6 +11,13 @@ pub struct Run {
     pub n: u64,
 }
 
+impl Run {
+    /// Behind its last; the largest number there is, if it has no sense.
+    fn end(&self) -> u64 {
+        self.first.saturating_add(self.n)
+    }
+}
+
 /// Reads what a process wrote down: pairs of eight bytes each. Half a pair is what a kill left.
 pub fn runs(bytes: &[u8]) -> Vec<Run> {
     let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, it| (sum << 8) | u64::from(*it));
@@ -19,7 +26,7 @@ pub fn runs(bytes: &[u8]) -> Vec<Run> {
 
 /// What one process drew only grows.
 pub fn grows(name: &str, runs: &[Run]) -> Vec<String> {
-    let falls = runs.windows(2).filter(|pair| pair[1].first < pair[0].first + pair[0].n);
+    let falls = runs.windows(2).filter(|pair| pair[1].first < pair[0].end());
     falls.map(|pair| format!("{name}: {} after {}", pair[1].first, pair[0].first)).collect()
 }
 
@@ -33,9 +40,12 @@ pub fn differ(runs: &mut [Run]) -> (u64, Vec<String>) {
         if run.first < end {
             broken.push(format!("{} and up to {} more came before", run.first, end - run.first));
         }
-        end = end.max(run.first + run.n);
+        if run.first.checked_add(run.n).is_none() {
+            broken.push(format!("{} and {} more are beyond all numbers", run.first, run.n));
+        }
+        end = end.max(run.end());
     }
-    (runs.iter().map(|run| run.n).sum(), broken)
+    (runs.iter().fold(0, |sum: u64, run| sum.saturating_add(run.n)), broken)
 }
 
 /// The number and the time of an id's last, and what marks there are: times only below them.
@@ -46,7 +56,7 @@ pub fn below_marks(
 ) -> Vec<String> {
     let mut broken = Vec::new();
     for run in runs.iter().filter(|run| run.n > 0) {
-        let (number, time) = decode(run.first + run.n - 1);
+        let (number, time) = decode(run.end() - 1);
         if marks.get(&number).is_none_or(|mark| time >= *mark) {
             let mark = marks.get(&number);
             broken.push(format!("time {time} of number {number} is not below its mark {mark:?}"));
@@ -80,6 +90,12 @@ mod tests {
         assert_eq!((n, broken.len()), (6, 1));
         let (_, broken) = differ(&mut [run(10, 100), run(20, 1), run(50, 1)]);
         assert_eq!(broken.len(), 2, "the long run reaches over both: {broken:?}");
+    }
+
+    #[test]
+    fn ids_that_cannot_be_are_found() {
+        let (n, broken) = differ(&mut [run(u64::MAX, 1), run(7, u64::MAX)]);
+        assert_eq!((n, broken.len()), (u64::MAX, 2), "{broken:?}");
     }
 
     #[test]

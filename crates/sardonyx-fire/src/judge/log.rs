@@ -227,6 +227,24 @@ mod tests {
         assert_eq!(Line::parse(&right.to_text()), Ok(right));
     }
 
+    /// The core never completes a task twice; a log that was replaced behind our back may.
+    #[test]
+    fn a_task_that_ends_twice_is_found() {
+        let job = r#"{"peers":["a"],"jobs":[{"id":"j","state":"running","tasks":["t","u"],
+            "allocations":{"t":["a"],"u":[]},"sealing":{"t":"a"}}]}"#;
+        let origin = |at: u64| {
+            let replica = wire::replica_from_json(job).expect("a replica");
+            Line::Origin(Position(at), Box::new(replica))
+        };
+        let ends = |at: u64| {
+            let args = r#"{"peer":"a","job":"j","task":"t"}"#;
+            line(&format!(r#"{{"id":{at},"fn":"complete-task","args":{args}}}"#))
+        };
+        assert_eq!(broken(&[origin(1), ends(2)]), [""; 0]);
+        let twice = judge(&[origin(1), ends(2), origin(5), ends(6)], &BTreeSet::new());
+        assert_eq!((twice.broken.len(), twice.n_jumps), (1, 1), "{:?}", twice.broken);
+    }
+
     #[test]
     fn a_job_that_ends_in_two_ways_is_found() {
         let with = |outcome: &str| {

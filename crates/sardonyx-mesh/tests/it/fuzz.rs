@@ -14,7 +14,11 @@ use sardonyx_mesh::{
     Address, Config, Incarnation, Input, Kept, Member, Message, Moment, NodeId, Version,
     greet::{Greeting, Me, key::Key, message::Identity, message::Lane},
     message::{NackReason, carried::Carried},
-    wire::{codec, frame, limits},
+    wire::{
+        codec,
+        frame::{self, BadFrame},
+        limits,
+    },
 };
 
 use crate::cluster::{Cluster, KEY, Kind};
@@ -300,12 +304,20 @@ fn bad_frames_are_refused() {
         };
         let begun = Instant::now();
         let mut decoder = frame::Decoder::new(limits::GREET_BYTES_MAX);
-        let is_refused = match decoder.next(&mut BytesMut::from(&frame[..])) {
-            Ok(Some(message)) => codec::decode::<Message>(&message).is_err(),
-            Ok(None) => false,
-            Err(_) => true,
+        let refused = match decoder.next(&mut BytesMut::from(&frame[..])) {
+            Ok(Some(message)) => codec::decode::<Message>(&message).err().map(|_| "a message"),
+            Ok(None) => None,
+            Err(BadFrame::TooLong { .. }) => Some("too long"),
+            Err(
+                BadFrame::Version(_)
+                | BadFrame::Head(_)
+                | BadFrame::Length(_)
+                | BadFrame::Next(_)
+                | BadFrame::NotFull(_),
+            ) => Some("a head"),
         };
-        assert!(is_refused, "{what} is taken: {frame:?}");
+        let wanted = ["a head", "too long", "a message", "a message"][n % 4];
+        assert_eq!(refused, Some(wanted), "{what}: {frame:?}");
         assert!(begun.elapsed() < Duration::from_millis(500), "{what}: {:?}", begun.elapsed());
     }
 }

@@ -132,7 +132,7 @@ pub(crate) enum Answer {
 pub(crate) type Frame = Vec<Bytes>;
 
 fn broken(why: impl std::fmt::Display) -> io::Error {
-    io::Error::other(why.to_string())
+    io::Error::new(io::ErrorKind::InvalidData, why.to_string())
 }
 
 /// A message and its bodies as a frame.

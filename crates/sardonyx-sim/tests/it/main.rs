@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod data;
+mod fuzz;
 mod joins;
 mod model;
 mod mutants;

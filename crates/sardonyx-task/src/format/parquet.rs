@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io::{self, Read, Write},
+    panic::{AssertUnwindSafe, catch_unwind},
 };
 
 use arrow::{
@@ -53,7 +54,19 @@ pub(crate) fn read(
         .with_row_groups(groups.collect())
         .with_offset(usize::try_from(skip).unwrap_or(usize::MAX))
         .with_batch_size(rows_max.max(1));
-    builder.build().map_err(|why| why.to_string())
+    guarded(|| builder.build().map_err(|why| why.to_string()))
+}
+
+/// The next rows, if there are any.
+pub(crate) fn next(batches: &mut ParquetRecordBatchReader) -> Result<Option<RecordBatch>, String> {
+    guarded(|| batches.next().transpose().map_err(|why| why.to_string()))
+}
+
+/// What the library reads. At files whose description of themselves makes no sense it panics; to us
+/// such a file is a damaged one like any other, and the complaint names it.
+fn guarded<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    let senseless = |_| Err("what this Parquet file says of itself makes no sense".into());
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(senseless)
 }
 
 /// Whether a file ends as a whole Parquet file does.
@@ -62,8 +75,10 @@ pub(crate) fn is_whole(file: File) -> bool {
 }
 
 fn builder(file: File) -> Result<ParquetRecordBatchReaderBuilder<File>, String> {
-    ParquetRecordBatchReaderBuilder::try_new(file)
-        .map_err(|why| format!("this is no whole Parquet file ({why})"))
+    guarded(|| {
+        ParquetRecordBatchReaderBuilder::try_new(file)
+            .map_err(|why| format!("this is no whole Parquet file ({why})"))
+    })
 }
 
 fn projection(

@@ -20,12 +20,12 @@ use serde_json::{Value, json};
 use super::{at, names, read};
 
 /// What lies outside, and must never be seen.
-const SECRET: &str = "n\n424242\n";
+pub(super) const SECRET: &str = "n\n424242\n";
 
 /// A root with good files and bad ones, and what lies beside it.
-struct World {
+pub(super) struct World {
     outer: tempfile::TempDir,
-    root: PathBuf,
+    pub(super) root: PathBuf,
     registry: Registry,
 }
 
@@ -48,7 +48,7 @@ const BAD_FILES: &[&str] = &[
 const BAD_DIRECTORIES: &[&str] = &["up", "beside", "abs", "proc", "fd", "dev", "chain"];
 
 impl World {
-    fn new() -> World {
+    pub(super) fn new() -> World {
         let outer = tempfile::tempdir().unwrap();
         let root = outer.path().join("root");
         fs::create_dir_all(root.join("sub/deep")).unwrap();
@@ -120,7 +120,7 @@ impl World {
     }
 
     /// Everything outside of the root, with its bytes.
-    fn outside(&self) -> Vec<(PathBuf, Vec<u8>)> {
+    pub(super) fn outside(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut found = Vec::new();
         let mut left = vec![self.outer.path().to_owned()];
         while let Some(directory) = left.pop() {
@@ -142,7 +142,7 @@ impl World {
     }
 
     /// Paths that no job may name.
-    fn bad_paths(&self) -> Vec<String> {
+    pub(super) fn bad_paths(&self) -> Vec<String> {
         let mut bad = Vec::new();
         for depth in 1..=16 {
             let up = "../".repeat(depth);

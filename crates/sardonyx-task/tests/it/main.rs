@@ -5,6 +5,7 @@
 mod bad;
 mod confined;
 mod follow;
+mod fuzz;
 mod inputs;
 mod late;
 mod moved;

@@ -295,5 +295,8 @@ fn of_text(arg: &Arg, name: &str, text: &str, from: String) -> Result<Option<Fou
 }
 
 #[cfg(test)]
+#[path = "settings_fuzz.rs"]
+mod fuzz;
+#[cfg(test)]
 #[path = "settings_tests.rs"]
 mod tests;

@@ -3,6 +3,7 @@
 mod access;
 mod audit;
 mod client;
+mod fuzz;
 mod jobs;
 mod limits;
 mod past;

@@ -11,7 +11,7 @@
 
 use std::{
     fs::File,
-    io::Write as _,
+    io::{self, Write as _},
     os::fd::AsFd as _,
     process::Command,
     sync::{
@@ -21,6 +21,9 @@ use std::{
 };
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// How long a packet waits for a thin line before it is lost.
+const THIN_WAIT_MAX_MS: u64 = 400;
 
 /// What a server is cut off from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -135,6 +138,36 @@ impl Network {
         ip(&format!("-n {} neigh del {} dev eth0", self.space(from), self.address(to)));
     }
 
+    /// The line of `node` carries so many kilobits a second in either direction. What waits for more
+    /// than `THIN_WAIT_MAX_MS` is lost, so a thin line also delays and loses.
+    pub fn thin(&self, node: usize, kbit: u64) -> io::Result<()> {
+        for (space, device) in self.ends(node) {
+            // A burst is at least a packet of the largest kind, or none of them ever fits.
+            let shape = format!("rate {kbit}kbit burst 3000 latency {THIN_WAIT_MAX_MS}ms");
+            tool("tc", &format!("-n {space} qdisc replace dev {device} root tbf {shape}"))?;
+        }
+        Ok(())
+    }
+
+    /// It carries what it did before.
+    pub fn widen(&self, node: usize) -> io::Result<()> {
+        for (space, device) in self.ends(node) {
+            tool("tc", &format!("-n {space} qdisc del dev {device} root"))?;
+        }
+        Ok(())
+    }
+
+    /// Both ends of a line: its own, and the one that the others send to.
+    fn ends(&self, node: usize) -> [(String, String); 2] {
+        [(self.space(node), "eth0".into()), (self.hub(), format!("n{node}"))]
+    }
+
+    /// Resets every connection that `node` has with somebody else; both ends are told.
+    pub fn reset(&self, node: usize) -> io::Result<()> {
+        let (space, address) = (self.space(node), self.address(node));
+        tool("ss", &format!("-N {space} -K -t state established src {address}"))
+    }
+
     /// Calls `act` for both directions between `node` and each of the others.
     fn between(&self, node: usize, act: impl Fn(usize, usize)) {
         for other in (0..self.n_nodes).filter(|other| *other != node) {
@@ -164,6 +197,18 @@ pub fn not_checked(why: &str) {
     let line = format!("\nNOT CHECKED: {why}; run the tests as root\n");
     // Nothing can be done if nobody listens.
     let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// Runs a tool of iproute2, which does what it is told or says why not.
+fn tool(name: &str, words: &str) -> io::Result<()> {
+    let output = Command::new(name).args(words.split(' ')).output()?;
+    match output.status.success() {
+        true => Ok(()),
+        false => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            Err(io::Error::other(format!("{name} {words}: {}", said.trim())))
+        }
+    }
 }
 
 fn ip(words: &str) {

@@ -373,8 +373,7 @@ impl GroupReader {
                 self.batches.insert(batches)
             }
         };
-        let Some(batch) = batches.next() else { return Ok(None) };
-        let batch = batch.map_err(|why| why.to_string())?;
+        let Some(batch) = parquet::next(batches)? else { return Ok(None) };
         if self.columns.is_empty() {
             return Ok(Some(batch));
         }
