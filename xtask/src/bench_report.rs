@@ -191,12 +191,7 @@ impl Report {
             "peers",
             "The schedulers, as the cluster grows",
             &["schedule"],
-            |row| {
-                vec![
-                    ("a volunteer", number(row, "volunteer-us")),
-                    ("a plan", 1e3 * number(row, "plan-ms")),
-                ]
-            },
+            schedule,
         )?;
         let plan = ["schedule", "--peers", "1000", "--log", "1"];
         self.sizes(
@@ -205,12 +200,7 @@ impl Report {
             &plan,
             "jobs",
             [10, 100, 1000],
-            |row| {
-                vec![
-                    ("a volunteer", number(row, "volunteer-us")),
-                    ("a plan", 1e3 * number(row, "plan-ms")),
-                ]
-            },
+            schedule,
         )?;
         let play = ["schedule", "--peers", "1", "--jobs", "1"];
         // A thousand jobs come at its beginning, and are no small part of a shorter one.
@@ -317,6 +307,11 @@ fn shown(args: &[&str]) -> String {
         Some(_) | None => (*arg).to_owned(),
     };
     args.iter().map(shorten).collect::<Vec<_>>().join(" ")
+}
+
+/// What sharing out costs, of a row of `bench schedule`.
+fn schedule(row: &Value) -> Points {
+    vec![("a volunteer", number(row, "volunteer-us")), ("a plan", 1e3 * number(row, "plan-ms"))]
 }
 
 fn number(row: &Value, key: &str) -> f64 {

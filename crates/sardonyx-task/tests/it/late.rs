@@ -3,21 +3,16 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
-use async_trait::async_trait;
-use sardonyx_queue::{
-    Body, Outgoing, Owner, Place, QueueName, Queues, Roster, Segments, Transaction,
-};
+use sardonyx_queue::{Body, Outgoing, Owner, Place, QueueName, Roster, Segments, Transaction};
 use sardonyx_task::{
-    Blueprint, Registry,
-    meter::Meters,
-    pipeline::{Engine, Listener, Order, Running},
-    pool::Pool,
+    Blueprint,
+    pipeline::{Engine, Order, Running},
     spy::{Phase, Spy},
 };
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 
-const SOON: Duration = Duration::from_secs(60);
+use crate::scene::{Nobody, SOON, engine, place};
 
 /// Who commits, and who has begun.
 struct Heard(mpsc::UnboundedSender<Phase>);
@@ -31,25 +26,10 @@ impl Spy for Heard {
     }
 }
 
-struct Nobody;
-
-#[async_trait]
-impl Listener for Nobody {
-    async fn drained(&self) {}
-    async fn completed(&self) {}
-    async fn failed(&self, why: String) {
-        panic!("{why}");
-    }
-}
-
 struct Scene {
     engine: Engine,
     heard: mpsc::UnboundedReceiver<Phase>,
     job: serde_json::Value,
-}
-
-fn place(task: &str) -> Place {
-    Place { job: "j".into(), task: task.into() }
 }
 
 fn owner(peer: &str, epoch: u64) -> Owner {
@@ -59,13 +39,7 @@ fn owner(peer: &str, epoch: u64) -> Owner {
 impl Scene {
     fn new(out: &Path) -> Scene {
         let (sees, heard) = mpsc::unbounded_channel();
-        let engine = Engine {
-            queues: Queues::memory(),
-            registry: Arc::new(Registry::built_in()),
-            pool: Pool::inline(),
-            spy: Arc::new(Heard(sees)),
-            meters: Meters::default(),
-        };
+        let engine = engine(Heard(sees));
         let job = json!({"name": "j", "workflow": [["make", "write"]], "catalog": {
             "make": {"type": "input", "plugin": "generate", "count": 1},
             "write": {"type": "output", "plugin": "file", "path": out, "roll-every": "1h"}}});

@@ -10,6 +10,7 @@ mod inputs;
 mod late;
 mod moved;
 mod outputs;
+mod scene;
 mod speed;
 mod suite;
 mod turns;

@@ -4,21 +4,19 @@ use std::{sync::Arc, time::Duration};
 
 use arrow::array::RecordBatch;
 use async_trait::async_trait;
-use sardonyx_queue::{Owner, Place, QueueName, Queues, Roster};
+use sardonyx_queue::{Owner, Place, QueueName, Roster};
 use sardonyx_task::{
-    Blueprint, Registry,
-    meter::Meters,
+    Blueprint,
     pipeline::{Engine, Listener, Order, Running},
-    pool::Pool,
     spy::{Phase, Spy},
 };
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
+use crate::scene::{SOON, engine, place};
+
 /// More often than a message may be delivered without a commit.
 const MOVES: u64 = 40;
-const SOON: Duration = Duration::from_secs(60);
-
 struct Commits(mpsc::UnboundedSender<()>);
 
 impl Spy for Commits {
@@ -55,13 +53,7 @@ impl Stream {
     fn new(input: Value) -> Stream {
         let (sees, commits) = mpsc::unbounded_channel();
         let (says, failures) = mpsc::unbounded_channel();
-        let engine = Engine {
-            queues: Queues::memory(),
-            registry: Arc::new(Registry::built_in()),
-            pool: Pool::inline(),
-            spy: Arc::new(Commits(sees)),
-            meters: Meters::default(),
-        };
+        let engine = engine(Commits(sees));
         Stream { engine, input, commits, says, failures }
     }
 
@@ -73,8 +65,7 @@ impl Stream {
         let blueprint = Blueprint::read("j", &job, "make", &self.engine.registry).unwrap();
         let owner = Owner { peer: format!("p{at}"), epoch: at };
         let (_, roster) = watch::channel(Roster { at, owners: vec![owner.clone()] });
-        let place = Place { job: "j".into(), task: "make".into() };
-        let order = Order { place, owner, roster, blueprint: Arc::new(blueprint) };
+        let order = Order { place: place("make"), owner, roster, blueprint: Arc::new(blueprint) };
         self.engine.start(order, Arc::new(Failures(self.says.clone())))
     }
 

@@ -1,24 +1,21 @@
 //! Splits that have no end are read in turns, and what is small travels together.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use arrow::{
     array::{AsArray as _, RecordBatch},
     datatypes::Int64Type,
 };
-use async_trait::async_trait;
-use sardonyx_queue::{Body, Owner, Place, Queues, Roster, Transaction};
+use sardonyx_queue::{Body, Owner, Place, Roster, Transaction};
 use sardonyx_task::{
-    Blueprint, Registry,
-    meter::Meters,
-    pipeline::{Engine, Listener, Order, Running},
-    pool::Pool,
+    Blueprint,
+    pipeline::{Engine, Order, Running},
     spy::{Phase, Spy},
 };
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
-const SOON: Duration = Duration::from_secs(60);
+use crate::scene::{Nobody, SOON, engine, place};
 
 /// Which rows are read.
 struct Heard(mpsc::UnboundedSender<Vec<i64>>);
@@ -32,23 +29,8 @@ impl Spy for Heard {
     }
 }
 
-struct Nobody;
-
-#[async_trait]
-impl Listener for Nobody {
-    async fn drained(&self) {}
-    async fn completed(&self) {}
-    async fn failed(&self, why: String) {
-        panic!("{why}");
-    }
-}
-
 fn numbers(batch: &RecordBatch) -> Vec<i64> {
     batch.column(0).as_primitive::<Int64Type>().values().to_vec()
-}
-
-fn place(task: &str) -> Place {
-    Place { job: "j".into(), task: task.into() }
 }
 
 fn owner(peer: &str) -> Owner {
@@ -58,13 +40,7 @@ fn owner(peer: &str) -> Owner {
 /// An input with these keys, and what it reads.
 fn start(keys: &Value) -> (Engine, Running, mpsc::UnboundedReceiver<Vec<i64>>) {
     let (sees, heard) = mpsc::unbounded_channel();
-    let engine = Engine {
-        queues: Queues::memory(),
-        registry: Arc::new(Registry::built_in()),
-        pool: Pool::inline(),
-        spy: Arc::new(Heard(sees)),
-        meters: Meters::default(),
-    };
+    let engine = engine(Heard(sees));
     let job = json!({"name": "j", "workflow": [["make", "drop"]],
         "catalog": {"make": keys, "drop": {"type": "output", "plugin": "null"}}});
     let blueprint = Blueprint::read("j", &job, "make", &engine.registry).unwrap();

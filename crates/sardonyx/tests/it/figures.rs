@@ -2,15 +2,14 @@
 
 use std::{
     fs,
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpStream},
+    net::SocketAddr,
     time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 
 use crate::{
-    node::{Node, SOON, ring_of},
+    node::{Node, SOON, get, ring_of},
     program::sardonyx,
 };
 
@@ -35,18 +34,6 @@ fn said(node: &Node, event: &str, key: &str) -> String {
         let text = found.and_then(|it| it[key].as_str().map(str::to_owned));
         text.ok_or_else(|| "not said".into())
     })
-}
-
-fn get(address: SocketAddr, path: &str) -> String {
-    let mut stream = TcpStream::connect_timeout(&address, SOON).unwrap();
-    stream.set_read_timeout(Some(SOON)).unwrap();
-    let asked = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(asked.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("HTTP/1.1 200"), "{answer}");
-    body.to_owned()
 }
 
 fn get_json(address: SocketAddr, path: &str) -> Value {

@@ -12,7 +12,7 @@ use std::{
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{
-    node::{Node, SOON, alone},
+    node::{Node, SOON, alone, get},
     program::sardonyx,
 };
 
@@ -116,13 +116,7 @@ fn free_port() -> u16 {
 
 /// Asks a node over HTTP whether it is well.
 pub fn healthy(address: SocketAddr, path: &str) {
-    let mut stream = TcpStream::connect_timeout(&address, SOON).unwrap();
-    stream.set_read_timeout(Some(SOON)).unwrap();
-    let asked = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(asked.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    get(address, path);
 }
 
 #[test]
