@@ -48,5 +48,5 @@ pub use clock::{LEAP, LEAP_LASTS, Look, Slewed, Source, Steady, System};
 pub use generator::{Generator, Refusal, Run, Slack};
 pub use ids::{Config, Ids, NoIds, Status, Worker};
 pub use layout::{BadLayout, EPOCH, Id, Layout, Millis, Parts, Tick, YEAR};
-pub use shared::{BLOCK_IDS_MAX, Clock, Local, RANGE_IDS_MAX, Range, Shared};
+pub use shared::{BLOCK_IDS_MAX, Clock, LOCAL_IDS_MAX, Local, RANGE_IDS_MAX, Range, Shared};
 pub use text::{Form, NoId};

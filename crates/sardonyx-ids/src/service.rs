@@ -1,8 +1,9 @@
 //! Ids for other processes: RESP, so that any Redis client can draw them, and raw frames.
 //!
 //! Requests that arrive together are answered together: everything in the buffer is read, single
-//! ids are taken from the generator in one range, and the answers leave in one write. Above what the clock allows a caller is told when to come back; it
-//! waits here for a few milliseconds at most, so that no queue grows.
+//! ids are taken from the generator in one range, and the answers leave in one write. Above what
+//! the clock allows a caller is told when to come back; it waits here for a few milliseconds at
+//! most, so that no queue grows.
 //!
 //! Not here: HTTP, which only the program knows.
 
@@ -44,6 +45,11 @@ pub const REQUEST_BYTES_MAX: usize = 64 << 10;
 
 /// How many requests for one id are answered out of one range.
 const SINGLES_MAX: u64 = 1024;
+
+/// How much room a connection has to be read into at first, and at most. It doubles when it was
+/// full: whoever says nothing costs little, and of many requests that come together all are read in
+/// one go.
+const INPUT_BYTES: (usize, usize) = (64, 16 << 10);
 
 /// How many bytes of answers are gathered before they are sent.
 const OUTPUT_BYTES: usize = 1 << 20;
@@ -201,13 +207,14 @@ async fn converse(
     door: Door,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    // It grows as bytes come: whoever says nothing costs little.
+    let (mut room, room_max) = INPUT_BYTES;
     let mut input = BytesMut::new();
     let (mut door, mut _place) = (Some(door), None);
     let mut desk = Desk { service, protocol, ranges: Vec::new(), output: Vec::new() };
     // Made once: a new one for every request would queue up anew each time.
     let mut told = std::pin::pin!(told(&mut stop));
     loop {
+        input.reserve(room);
         let n = tokio::select! {
             biased;
             n = stream.read_buf(&mut input) => n?,
@@ -216,6 +223,9 @@ async fn converse(
         };
         if n == 0 {
             return stream.shutdown().await;
+        }
+        if n >= room {
+            room = (2 * room).min(room_max);
         }
         loop {
             let heard = desk.answer_some(&mut input).await;

@@ -41,6 +41,11 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 /// gets one, with the present time; a caller in a hurry gets twice as many each time.
 pub const BLOCK_IDS_MAX: u64 = 512;
 
+/// The same for a thread's own block. More, since threads meet at the lock with every block and
+/// sleep there; half of what a worker makes in a millisecond, so that two threads in a hurry get
+/// on in every one.
+pub const LOCAL_IDS_MAX: u64 = 2048;
+
 /// How many ids one request for a range gets, at most: no worker makes more in a quarter of a
 /// second.
 pub const RANGE_IDS_MAX: u64 = 1 << 20;
@@ -85,10 +90,10 @@ struct Pace {
 }
 
 impl Pace {
-    fn next(&mut self, now: Millis) -> u64 {
+    fn next(&mut self, now: Millis, max: u64) -> u64 {
         // A block should last about a millisecond.
         self.n = match now.saturating_sub(self.refilled) {
-            0..=1 => (self.n * 2).clamp(1, BLOCK_IDS_MAX),
+            0..=1 => (self.n * 2).clamp(1, max),
             2..=4 => (self.n / 2).max(1),
             _ => 1,
         };
@@ -222,7 +227,7 @@ impl<C: Clock> Shared<C> {
             return Ok(());
         }
         let now = self.clock.now();
-        let n = state.pace.next(now);
+        let n = state.pace.next(now, BLOCK_IDS_MAX);
         let run = state.generator.take_within(now, n)?;
         let first = self.layout.id(run.first, state.worker).bits();
         self.end_turn_of_others(&mut state, now);
@@ -389,7 +394,7 @@ impl<C: Clock> Local<C> {
         self.age = self.shared.age.0.load(Ordering::Acquire);
         let mut state = lock(&self.shared.state.0);
         let now = self.shared.clock.now();
-        let n = self.pace.next(now);
+        let n = self.pace.next(now, LOCAL_IDS_MAX);
         // The shared block is lower than what we take and stays so: order is per handle.
         let run = state.generator.take_within(now, n)?;
         self.word = self.shared.layout.id(run.first, state.worker).bits();

@@ -18,8 +18,16 @@ use crate::{ids::NoIds, shared::Range};
 /// More words than any of our requests has.
 const WORDS_MAX: usize = 16;
 
+/// One id, as clients write it. Whoever is in a hurry sends hundreds at once, so it is looked for
+/// before anything is taken apart.
+const NEXT: &[u8] = b"*1\r\n$4\r\nNEXT\r\n";
+
 /// Takes one request out of `input`, if a whole one is there.
 pub fn read(input: &mut BytesMut) -> Result<Option<Request>, Malformed> {
+    if input.starts_with(NEXT) {
+        input.advance(NEXT.len());
+        return Ok(Some(Request::Next));
+    }
     let mut words: [&[u8]; WORDS_MAX] = [&[]; WORDS_MAX];
     let mut rest = &input[..];
     let n_words = match rest.first() {
@@ -133,6 +141,8 @@ pub fn refuse(output: &mut Vec<u8>, why: &NoIds) {
 
 /// Writes each id as an answer of its own.
 pub fn write_singles(output: &mut Vec<u8>, ranges: &[Range]) {
+    const LINE_BYTES: u64 = ":9223372036854775807\r\n".len() as u64;
+    output.reserve((LINE_BYTES * ranges.iter().map(Range::len).sum::<u64>()) as usize);
     for id in ranges.iter().flat_map(Range::iter) {
         write_number(output, b':', id.bits());
     }
