@@ -15,12 +15,13 @@ use crate::run::{call, cargo};
 /// Runs the driver with these arguments; its exit code is ours, because it says whether the run was
 /// well, broken or void.
 pub(crate) fn run(args: &[String]) -> Result<ExitCode, String> {
-    let mut build = cargo();
-    build.args(["build", "--release", "-p", "sardonyx", "-p", "sardonyx-fire"]);
-    if !call(&mut build)? {
-        return Err("the program or its driver does not build".to_owned());
+    // One after the other: together they would share the features of what both use, and what is under
+    // fire would not be the program that users have.
+    for package in ["sardonyx", "sardonyx-fire"] {
+        if !call(cargo().args(["build", "--release", "-p", package]))? {
+            return Err(format!("{package} does not build"));
+        }
     }
-    // Not `cargo run`: that would build the driver once more, with other features of what both use.
     let mut fire = Command::new(target()?.join("release").join("sardonyx-fire"));
     let status = fire.args(args).status().map_err(|why| format!("sardonyx-fire: {why}"))?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
