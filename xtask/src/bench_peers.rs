@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::tree;
+use crate::{run::cargo, tree};
 
 /// One measured run.
 pub(crate) struct Measured {
@@ -65,9 +65,8 @@ pub(crate) fn measure(runs: u64) -> Result<Vec<Measured>, String> {
 
 /// Our own program, built.
 pub(crate) fn program() -> Result<PathBuf, String> {
-    let root = tree::root();
-    call(Command::new("cargo").current_dir(&root).args(["build", "--release", "-p", "sardonyx"]))?;
-    Ok(target(&root).join("release/sardonyx"))
+    call(cargo().args(["build", "--release", "-p", "sardonyx"]))?;
+    Ok(target(&tree::root()).join("release/sardonyx"))
 }
 
 /// The others: which job, on which engine, by which command.
@@ -159,7 +158,7 @@ pub(crate) fn gossip() -> Result<PathBuf, String> {
 fn apart(root: &Path, home: &Path, name: &str) -> Result<PathBuf, String> {
     let into = home.join(name);
     let manifest = root.join(format!("bench/{name}/Cargo.toml"));
-    let mut cargo = Command::new("cargo");
+    let mut cargo = cargo();
     cargo.args(["build", "--release", "--manifest-path"]).arg(manifest);
     call(cargo.arg("--target-dir").arg(&into))?;
     Ok(into.join(format!("release/bench-{name}")))

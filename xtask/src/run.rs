@@ -245,11 +245,24 @@ fn has_deny() -> bool {
     probe.status().is_ok_and(|status| status.success())
 }
 
-/// The cargo that runs us, in the root of the workspace.
+/// The cargo that runs us, in the root of the workspace, as if a person had called it there.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
     cargo.current_dir(tree::root());
+    // What it has told us of ourselves. Crates whose build looks at these names (ring does) would be
+    // built anew each time a person's call and one of ours take turns, and with them most of the rest.
+    for (name, _) in env::vars_os() {
+        if name.to_str().is_some_and(is_about_us) {
+            cargo.env_remove(name);
+        }
+    }
     cargo
+}
+
+fn is_about_us(name: &str) -> bool {
+    let prefixes =
+        ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_"];
+    prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
 
 pub(crate) fn call(command: &mut Command) -> Result<bool, String> {
@@ -260,6 +273,19 @@ pub(crate) fn call(command: &mut Command) -> Result<bool, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cargo_is_not_told_who_calls_it() {
+        // `cargo test` has told us, so there is something to take away.
+        assert!(env::var_os("CARGO_MANIFEST_DIR").is_some());
+        let cargo = cargo();
+        let taken: Vec<_> = cargo.get_envs().filter(|(_, value)| value.is_none()).collect();
+        for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "CARGO_PKG_VERSION_MAJOR"] {
+            assert!(taken.iter().any(|(it, _)| *it == name), "{name} is passed on");
+        }
+        // Where to build is a person's wish.
+        assert!(!is_about_us("CARGO_TARGET_DIR") && !is_about_us("CARGO_HOME"));
+    }
 
     #[test]
     fn a_property_that_is_not_there_is_noticed() {
