@@ -30,6 +30,14 @@ pub(crate) struct Median {
     pub(crate) rows_per_cpu_second: f64,
 }
 
+/// All runs, and what was to run and could not: what, and why.
+pub(crate) struct Compared {
+    pub(crate) all: Vec<Measured>,
+    pub(crate) left_out: LeftOut,
+}
+
+type LeftOut = Vec<(String, String)>;
+
 /// The jobs that are compared.
 pub(crate) const JOBS: [&str; 3] = ["map", "words", "ndjson"];
 
@@ -38,29 +46,41 @@ pub(crate) const OURS: &str = "sardonyx";
 
 /// Measures, and shows.
 pub(crate) fn run(runs: u64) -> Result<(), String> {
-    show(&measure(runs)?).map_err(|why| why.to_string())?;
-    late()
+    show(&measure(runs)?.all).map_err(|why| why.to_string())?;
+    call(Command::new(program()?).args(["bench", "stream"]))?;
+    match late() {
+        Ok(said) => eprintln!("the same rows on timely, in microseconds: {said}"),
+        Err(why) => eprintln!("timely is left out: {why}"),
+    }
+    Ok(())
 }
 
 /// Runs everything that can be installed.
-pub(crate) fn measure(runs: u64) -> Result<Vec<Measured>, String> {
+pub(crate) fn measure(runs: u64) -> Result<Compared, String> {
     let root = tree::root();
     let home = root.join("target/bench-peers");
     let data = home.join("data");
     fs::create_dir_all(&data).map_err(|why| why.to_string())?;
     let ours = program()?;
     // Installed before anything is measured: what can go wrong does so at once.
-    let others = others(&root, &home, &data);
+    let mut left_out = Vec::new();
+    let mut others = others(&root, &home, &data, &mut left_out);
     let mut all = sardonyx(&ours, &data, runs)?;
     for _ in 0..runs {
-        for (job, engine, command) in &others {
-            match time(job, engine, 1e7, command) {
-                Ok(measured) => all.push(measured),
-                Err(why) => eprintln!("left out: {why}"),
+        // Whoever fails once would fail again.
+        others.retain(|(job, engine, command)| match time(job, engine, 1e7, command) {
+            Ok(measured) => {
+                all.push(measured);
+                true
             }
-        }
+            Err(why) => {
+                eprintln!("{engine} is left out: {why}");
+                left_out.push((format!("{job} on {engine}"), why));
+                false
+            }
+        });
     }
-    Ok(all)
+    Ok(Compared { all, left_out })
 }
 
 /// Our own program, built.
@@ -70,29 +90,34 @@ pub(crate) fn program() -> Result<PathBuf, String> {
 }
 
 /// The others: which job, on which engine, by which command.
-fn others(root: &Path, home: &Path, data: &Path) -> Vec<(&'static str, &'static str, Command)> {
+fn others(
+    root: &Path,
+    home: &Path,
+    data: &Path,
+    left_out: &mut LeftOut,
+) -> Vec<(&'static str, &'static str, Command)> {
     let words = data.join("words-1000000.txt");
     let logs = data.join("logs-10000000.ndjson");
     let mut all = Vec::new();
-    if let Some(program) = said(timely(root, home), "timely") {
+    if let Some(program) = said(timely(root, home), "timely", left_out) {
         let mut map = Command::new(&program);
         map.args(["map", "10000000"]);
         let mut count = Command::new(program);
         count.arg("words").arg(&words);
         all.extend([("map", "timely", map), ("words", "timely", count)]);
     }
-    if let Some(classes) = said(flink(root, home), "Flink") {
+    if let Some(classes) = said(flink(root, home), "Flink", left_out) {
         let mut count = java(&classes);
         count.arg("Words").arg(&words);
         all.push(("words", "flink", count));
     }
     for (job, engine, package, source, into) in [
-        ("words", "spark", "pyspark==4.3.0", &words, "spark"),
+        ("words", "spark", "pyspark==4.3.0", &words, "spark.csv"),
         ("words", "bytewax", "bytewax==0.21.1", &words, "bytewax.csv"),
         ("ndjson", "duckdb", "duckdb==2.0.0", &logs, "duckdb.csv"),
         ("ndjson", "polars", "polars==2.1.0", &logs, "polars.csv"),
     ] {
-        let Some(python) = said(python(home, engine, package), engine) else { continue };
+        let Some(python) = said(python(home, engine, package), engine, left_out) else { continue };
         let mut command = Command::new(python);
         command.arg(root.join(format!("bench/{job}_{engine}.py"))).arg(source);
         command.arg(home.join(into));
@@ -102,19 +127,24 @@ fn others(root: &Path, home: &Path, data: &Path) -> Vec<(&'static str, &'static 
 }
 
 /// What could be installed; what could not is left out, and that is said.
-fn said<T>(installed: Result<T, String>, name: &str) -> Option<T> {
-    installed.map_err(|why| eprintln!("{name} is left out: {why}")).ok()
+fn said<T>(installed: Result<T, String>, name: &str, left_out: &mut LeftOut) -> Option<T> {
+    let said = installed.map_err(|why| {
+        eprintln!("{name} is left out: {why}");
+        left_out.push((name.to_owned(), why));
+    });
+    said.ok()
 }
 
-/// How late the rows of a stream are.
-fn late() -> Result<(), String> {
+/// How timely is told to measure by how much the rows of a stream are late.
+pub(crate) const LATE: [&str; 3] = ["late", "50000", "10"];
+
+/// How late the rows of the stream of `bench stream` are on timely, in microseconds.
+pub(crate) fn late() -> Result<Value, String> {
     let root = tree::root();
-    call(Command::new(program()?).args(["bench", "stream"]))?;
-    let Some(timely) = said(timely(&root, &root.join("target/bench-peers")), "timely") else {
-        return Ok(());
-    };
-    eprintln!("the same rows on timely, in microseconds:");
-    call(Command::new(timely).args(["late", "50000", "10"]))
+    let timely = timely(&root, &root.join("target/bench-peers"))?;
+    let output = Command::new(timely).args(LATE).output().map_err(|why| why.to_string())?;
+    serde_json::from_slice(&output.stdout)
+        .map_err(|_| String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 /// Where cargo puts what it builds.

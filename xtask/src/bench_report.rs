@@ -16,7 +16,7 @@ use self::{
     servers::Server,
 };
 use crate::{
-    bench_peers::{self, JOBS, Measured, Median, OURS},
+    bench_peers::{self, Compared, JOBS, LATE, Median, OURS},
     tree,
 };
 
@@ -33,6 +33,12 @@ pub(crate) fn run(runs: u64) -> Result<(), String> {
     for (title, args) in SECTIONS {
         report.bench(&program, title, args)?;
     }
+    report.sections.push(Section {
+        title: "The same stream on timely, in microseconds".into(),
+        command: format!("bench-timely {}", LATE.join(" ")),
+        rows: bench_peers::late().map(|it| vec![it]),
+        plots: Vec::new(),
+    });
     for (name, url, _server) in &stores {
         let title = format!("The store on {name}, beside it without us");
         match url {
@@ -101,8 +107,9 @@ impl Report {
     /// One benchmark of the program. One that fails is a sentence on the page, not the end of the run.
     fn bench(&mut self, program: &Path, title: &str, args: &[&str]) -> Result<(), String> {
         let rows = self.rows(program, args);
-        self.ratios.extend(rows.iter().flatten().filter_map(|row| ratio(args[0], row)));
-        let command = format!("sardonyx bench {}", shown(args));
+        let called = shown(args);
+        self.ratios.extend(rows.iter().flatten().filter_map(|row| ratio(&called, row)));
+        let command = format!("sardonyx bench {called}");
         self.sections.push(Section { title: title.into(), command, rows, plots: Vec::new() });
         Ok(())
     }
@@ -147,7 +154,7 @@ impl Report {
     }
 
     /// Whole jobs beside other engines.
-    fn engines(&mut self, all: &[Measured]) -> Result<(), String> {
+    fn engines(&mut self, Compared { all, left_out }: &Compared) -> Result<(), String> {
         let (mut rows, mut plots) = (Vec::new(), Vec::new());
         for job in JOBS {
             let ours = bench_peers::median(all, job, OURS);
@@ -175,6 +182,12 @@ impl Report {
             rows: Ok(rows),
             plots,
         });
+        self.sections.extend(left_out.iter().map(|(title, why)| Section {
+            title: title.clone(),
+            command: "cargo xtask bench-peers".into(),
+            rows: Err(why.lines().next().unwrap_or_default().to_owned()),
+            plots: Vec::new(),
+        }));
         Ok(())
     }
 

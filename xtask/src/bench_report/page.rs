@@ -1,6 +1,6 @@
 //! `docs/benchmarks.md` from what was measured. Pure: the same numbers give the same page.
 
-use std::fmt::Write;
+use std::{collections::BTreeSet, fmt::Write};
 
 use serde_json::Value;
 
@@ -60,16 +60,24 @@ pub(super) fn page(facts: &Facts, ratios: &[Ratio], sections: &[Section]) -> Str
     page
 }
 
-/// Rows as a table with the keys of the first as its head.
+/// What a row is about stands at its beginning, in this order; then what was measured.
+const ABOUT: &[&str] = &["job", "engine", "what", "beside", "peers", "jobs", "log", "rows"];
+
+/// Rows as a table. Not every row has every key.
 fn table(rows: &[Value]) -> String {
-    let Some(first) = rows.first().and_then(Value::as_object) else {
+    let keys: BTreeSet<(usize, &str)> = rows
+        .iter()
+        .filter_map(Value::as_object)
+        .flat_map(|row| row.keys().map(String::as_str))
+        .map(|key| (ABOUT.iter().position(|it| *it == key).unwrap_or(ABOUT.len()), key))
+        .collect();
+    if keys.is_empty() {
         return "No rows.\n".to_owned();
-    };
-    let keys: Vec<&String> = first.keys().collect();
-    let head: Vec<String> = keys.iter().map(|key| key.replace(['_', '-'], " ")).collect();
+    }
+    let head: Vec<String> = keys.iter().map(|(_, key)| key.replace(['_', '-'], " ")).collect();
     let mut table = format!("| {} |\n|{}\n", head.join(" | "), "---|".repeat(keys.len()));
     for row in rows {
-        let cells: Vec<String> = keys.iter().map(|key| cell(&row[key.as_str()])).collect();
+        let cells: Vec<String> = keys.iter().map(|(_, key)| cell(&row[*key])).collect();
         let _ = writeln!(table, "| {} |", cells.join(" | "));
     }
     table
@@ -106,13 +114,15 @@ mod tests {
             rows,
             plots: vec![("ids.svg".into(), "ids".into())],
         };
-        let good =
-            section(Ok(vec![json!({"what": "a|b", "ids_per_second": 4_100_000, "met": true})]));
+        let good = section(Ok(vec![
+            json!({"what": "a|b", "ids_per_second": 4_100_000, "met": true}),
+            json!({"what": "c", "ids_per_second": 1, "of_bare": 0.5}),
+        ]));
         let page = page(&facts, &[ratio], &[good, section(Err("no server\n".into()))]);
         assert!(page.contains("| words | timely | 4.57 |"), "{page}");
-        assert!(
-            page.contains("4.10M") && page.contains("a\\|b") && page.contains("ids per second")
-        );
+        let table = "| what | ids per second | met | of bare |\n|---|---|---|---|\n\
+                     | a\\|b | 4.10M | yes |  |\n| c | 1 |  | 0.50 |\n";
+        assert!(page.contains(table), "{page}");
         assert!(page.contains("Not measured: no server\n"), "{page}");
         assert!(page.find("## Ratios").unwrap() < page.find("## Ids").unwrap());
         assert!(page.contains("![ids](benchmarks/ids.svg)"));
