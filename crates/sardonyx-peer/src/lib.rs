@@ -40,5 +40,5 @@ pub use figures::{
 pub use log_size::LogSize;
 pub use node::{BULK_MIN, Effect, Input, Node, Output};
 pub use nodes::{About, CARD_PEERS_MAX, CARD_TEXT_BYTES_MAX, Load, NodeCard, Nodes, Worker};
-pub use tasks::{DataTasks, Reports, Task, Tasks, WaitTasks, Work};
+pub use tasks::{DataTasks, Members, Reports, Task, Tasks, WaitTasks, Work};
 pub use trim::{JOB_PIECE_BYTES_MAX, TRIM_STEPS, TrimStep, is_over, job_text, trim_steps};

@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, watch};
 
 pub use data::DataTasks;
 pub(crate) use lane::Lanes;
+pub use roster::Members;
 pub use wait::WaitTasks;
 
 use crate::driver::Heard;
@@ -53,6 +54,8 @@ pub struct Work {
     pub job: JobText,
     /// Who works on this task, as it changes.
     pub roster: watch::Receiver<Roster>,
+    /// Who is in the cluster.
+    pub members: Members,
 }
 
 impl Work {

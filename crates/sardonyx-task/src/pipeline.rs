@@ -20,6 +20,7 @@ mod compute;
 mod fetch;
 mod seal;
 mod split;
+mod worn;
 
 use std::{
     collections::BTreeMap,
@@ -29,7 +30,7 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use sardonyx_queue::{Key, Owner, Place, QueueName, Queues, Refused, Roster, Session};
+use sardonyx_queue::{Key, Owner, Place, QueueName, Queues, Receipt, Refused, Roster, Session};
 use tokio::{
     sync::{Notify, Semaphore, mpsc, watch},
     task::JoinHandle,
@@ -38,6 +39,7 @@ use tokio::{
 use tracing::Instrument as _;
 
 use self::split::Notes;
+pub use self::worn::{Census, Everybody};
 use crate::{
     Registry,
     blueprint::Blueprint,
@@ -80,6 +82,8 @@ pub struct Order {
     pub roster: watch::Receiver<Roster>,
     /// How it is to be run.
     pub blueprint: Arc<Blueprint>,
+    /// Who is in the cluster.
+    pub census: Arc<dyn Census>,
 }
 
 /// Who hears of a task's progress.
@@ -113,6 +117,7 @@ impl Engine {
             may_seal,
             look_again: Arc::default(),
             positions: Arc::default(),
+            dared: Arc::default(),
         };
         Running { sealing, desk, running: tokio::spawn(task.run()) }
     }
@@ -180,6 +185,8 @@ pub(crate) struct Task {
     look_again: Arc<Notify>,
     /// How far splits are committed that their readers have not been told of.
     positions: Arc<Mutex<BTreeMap<Key, Bytes>>>,
+    /// What came often and is worked on all the same, with where that is written down.
+    dared: Arc<Mutex<BTreeMap<Receipt, Key>>>,
 }
 
 impl Task {
@@ -226,6 +233,7 @@ impl Task {
         let now = roster.borrow_and_update().clone();
         let session = self.engine.queues.session(place, owner, &now).await?;
         self.saw(Phase::OpenSession);
+        self.forget_dared();
         let input = self.input().await?;
         if let Some(input) = &input {
             self.plan(&session, input).await?;

@@ -47,6 +47,7 @@ impl Tasks for DataTasks {
             owner: Owner { peer: work.peer.to_string(), epoch: work.assignment.since.0 },
             roster: work.roster,
             blueprint: Arc::new(blueprint),
+            census: Arc::new(work.members),
         };
         Ok(Box::new(Moving(engine.start(order, Arc::new(Heralds(reports))))))
     }

@@ -14,7 +14,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{Reports, Task, Tasks, Work, roster::Rosters};
+use super::{Members, Reports, Task, Tasks, Work, roster::Rosters};
 use crate::{
     driver::{Config, Heard},
     trim,
@@ -32,6 +32,7 @@ struct Wanted {
     assignment: Assignment,
     job: Option<JobText>,
     roster: watch::Receiver<Roster>,
+    members: Members,
 }
 
 /// The lanes of one life of a node.
@@ -55,8 +56,9 @@ impl Lanes {
     /// `peer` is to run this. A job that was submitted before we began to read is looked up. Who
     /// else runs it is said by [`Lanes::tell`], which comes before anybody has begun.
     pub(crate) fn start(&mut self, peer: &PeerId, assignment: Assignment, job: Option<JobText>) {
-        let roster = self.rosters.of(&assignment);
-        let wish = Wish { task: Some(Wanted { assignment, job, roster }), may_seal: false };
+        let (roster, members) = (self.rosters.of(&assignment), self.rosters.members());
+        let wanted = Wanted { assignment, job, roster, members };
+        let wish = Wish { task: Some(wanted), may_seal: false };
         match self.lanes.get(peer) {
             Some(lane) => drop(lane.send_replace(wish)),
             None => self.open(peer, wish),
@@ -178,7 +180,7 @@ impl Lane {
         }
     }
 
-    async fn start(&mut self, Wanted { assignment, job, roster }: Wanted) {
+    async fn start(&mut self, Wanted { assignment, job, roster, members }: Wanted) {
         let reports = Reports {
             peer: self.peer.clone(),
             assignment: assignment.clone(),
@@ -190,7 +192,8 @@ impl Lane {
         };
         // Gone means that the job is over, and that we are about to read so.
         let Some(job) = job else { return };
-        let work = Work { peer: self.peer.clone(), assignment: assignment.clone(), job, roster };
+        let (peer, assigned) = (self.peer.clone(), assignment.clone());
+        let work = Work { peer, assignment: assigned, job, roster, members };
         match self.tasks.start(work, reports.clone()).await {
             Ok(task) => {
                 self.running =

@@ -1,16 +1,38 @@
 //! Who works on which task: what the queues need to fence those who no longer do, and to deal out
 //! partitions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use sardonyx_core::{JobId, PeerId, Position, Replica, TaskId, replica::job::Assignment};
 use sardonyx_queue::{Owner, Roster};
+use sardonyx_task::pipeline::Census;
 use tokio::sync::watch;
+
+/// Who is in the cluster now, for tasks to ask.
+#[derive(Clone, Debug, Default)]
+pub struct Members(Arc<Mutex<Replica>>);
+
+impl Members {
+    fn are_those_of(&self, replica: &Replica) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = replica.clone();
+    }
+}
+
+impl Census for Members {
+    fn is_here(&self, peer: &str) -> bool {
+        let replica = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        PeerId::new(peer).is_ok_and(|peer| replica.is_member(&peer))
+    }
+}
 
 /// The rosters of all tasks that this node works on.
 #[derive(Debug, Default)]
 pub(super) struct Rosters {
     all: BTreeMap<(JobId, TaskId), watch::Sender<Roster>>,
+    members: Members,
 }
 
 impl Rosters {
@@ -20,9 +42,15 @@ impl Rosters {
         self.all.entry(key).or_default().subscribe()
     }
 
+    /// Who is in the cluster, as it changes.
+    pub(super) fn members(&self) -> Members {
+        self.members.clone()
+    }
+
     /// Writes down who works on what now. Says which jobs are over: nobody need ask for their
     /// rosters again.
     pub(super) fn tell(&mut self, replica: &Replica, position: Position) -> BTreeSet<JobId> {
+        self.members.are_those_of(replica);
         let is_live = |job: &JobId| replica.job(job).is_some_and(|job| job.is_live());
         for ((job, task), sender) in &self.all {
             if is_live(job) {

@@ -15,7 +15,7 @@ use sardonyx_task::{
     Blueprint, Registry,
     kit::Kit,
     meter::Meters,
-    pipeline::{Engine, Listener, Order, Running},
+    pipeline::{Engine, Everybody, Listener, Order, Running},
     pool::Pool,
     spy::{Phase, Spy},
 };
@@ -265,8 +265,13 @@ impl World {
         let mut owners: Vec<_> = task.peers.iter().map(|peer| peer.owner.clone()).collect();
         owners.push(owner.clone());
         sender.send_replace(Roster { at: self.position, owners });
-        let order =
-            Order { place, owner: owner.clone(), roster: receiver, blueprint: Arc::new(blueprint) };
+        let order = Order {
+            place,
+            owner: owner.clone(),
+            roster: receiver,
+            blueprint: Arc::new(blueprint),
+            census: Arc::new(Everybody),
+        };
         let running = self.engine.start(order, Arc::new(herald));
         task.peers.push(Peer { owner, running, roster: sender });
         self.tell_later(name);

@@ -34,6 +34,8 @@ pub(super) enum Item {
     Segments(Vec<(Receipt, Option<u16>, Segments)>),
     /// Rows of a split, and the position behind them.
     Rows { batch: RecordBatch, receipt: Receipt, key: String, position: Bytes },
+    /// A split that came often has been looked at, and has nothing yet.
+    Harmless { receipt: Receipt },
     /// A split has been read to its end.
     SplitOver { receipt: Receipt, key: String },
 }
@@ -69,6 +71,12 @@ impl Pending {
                 }
                 vec![(None, Segments::Batch(batch))]
             }
+            Item::Harmless { receipt } => {
+                if !transaction.holds.contains(&receipt) {
+                    transaction.holds.push(receipt);
+                }
+                Vec::new()
+            }
             Item::SplitOver { receipt, key } => {
                 put(transaction, key, None);
                 transaction.holds.retain(|held| *held != receipt);
@@ -100,8 +108,9 @@ impl Task {
             });
             if committing.is_none() && due.is_some_and(|due| due <= Instant::now()) {
                 let whole = std::mem::take(&mut pending);
-                let (saved, transaction) = self.save(worker, whole.transaction).await?;
+                let (saved, mut transaction) = self.save(worker, whole.transaction).await?;
                 worker = saved;
+                self.forgive(&mut transaction);
                 let positions = self.positions_of(&transaction);
                 let span = tracing::info_span!("commit", rows = whole.counts.rows_in);
                 let commit = Box::pin(session.commit(transaction).instrument(span));

@@ -13,13 +13,15 @@ use std::{
 };
 
 use bytes::Bytes;
-use sardonyx_queue::{Body, Delivery, QueueName, Receipt, Refused, Segments, Session, Transaction};
+use sardonyx_queue::{
+    Body, Delivery, MessageId, QueueName, Receipt, Refused, Segments, Session, Transaction,
+};
 use tokio::{
     sync::{Semaphore, mpsc},
     time::Instant,
 };
 
-use super::{End, Never, Task, compute::Item};
+use super::{End, Never, Task, compute::Item, worn::Came};
 use crate::{
     mutant::{self, Mutant},
     registry::Kind,
@@ -32,11 +34,6 @@ const RECEIVE_MAX: usize = 16;
 /// How many messages are gathered to a batch at most.
 const GATHER_MAX: usize = 256;
 
-/// How often a message may be delivered before the job is killed: something about it ends those who
-/// work on it. Not so a sentinel, or a split of which something was committed: they are held for as
-/// long as an input lasts, and go from hand to hand whenever peers move.
-pub(super) const ATTEMPTS_MAX: u32 = 32;
-
 /// How often a held sentinel is looked at: soon if little is left, and at most this seldom.
 const LOOK_MIN: Duration = Duration::from_millis(1);
 const LOOK_MAX: Duration = Duration::from_millis(100);
@@ -48,15 +45,9 @@ const LOOK_PART: u32 = 8;
 /// A split of an input, received.
 pub(super) struct Note {
     pub(super) receipt: Receipt,
+    pub(super) id: MessageId,
     pub(super) bytes: Bytes,
     pub(super) attempt: u32,
-}
-
-/// The end of a task whose message ends whoever works on it.
-pub(super) fn worn_out(queue: &QueueName) -> End {
-    let why =
-        format!("a message of {queue} was delivered {ATTEMPTS_MAX} times and never committed");
-    End::Failed(why)
 }
 
 /// What is known about the end of the input.
@@ -114,20 +105,23 @@ impl Task {
             let deliveries = self.gather(session, deliveries).await?;
             let mut segments = Vec::new();
             for delivery in deliveries {
-                let Delivery { receipt, queue, body, partition, attempt, .. } = delivery;
+                let Delivery { receipt, queue, body, partition, attempt, id } = delivery;
                 match body {
-                    Body::Segments(_) if attempt > ATTEMPTS_MAX => return Err(worn_out(&queue)),
-                    Body::Segments(batch) => segments.push((receipt, partition, batch)),
+                    Body::Segments(batch) => {
+                        let came = Came { queue: &queue, partition, id, receipt, attempt };
+                        self.dare(session, &came).await?;
+                        segments.push((receipt, partition, batch));
+                    }
                     Body::Note(bytes) => {
                         if let Ok(asked) = asks.try_acquire() {
                             asked.forget();
                         }
                         // Only the end of the session closes it.
-                        let _ = notes.send(Note { receipt, bytes, attempt }).await;
+                        let _ = notes.send(Note { receipt, id, bytes, attempt }).await;
                     }
-                    Body::Sentinel(id) => {
+                    Body::Sentinel(name) => {
                         self.saw(Phase::StripSentinel);
-                        self.take_sentinel(session, &mut ends, queue, receipt, &id).await?;
+                        self.take_sentinel(session, &mut ends, queue, receipt, &name).await?;
                     }
                 }
             }

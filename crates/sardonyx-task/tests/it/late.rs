@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use sardonyx_queue::{Body, Outgoing, Owner, Place, QueueName, Roster, Segments, Transaction};
 use sardonyx_task::{
     Blueprint,
-    pipeline::{Engine, Order, Running},
+    pipeline::{Engine, Everybody, Order, Running},
     spy::{Phase, Spy},
 };
 use serde_json::json;
@@ -52,7 +52,9 @@ impl Scene {
 
     fn start_with(&self, owner: Owner, roster: watch::Receiver<Roster>) -> Running {
         let blueprint = Blueprint::read("j", &self.job, "write", &self.engine.registry).unwrap();
-        let order = Order { place: place("write"), owner, roster, blueprint: Arc::new(blueprint) };
+        let blueprint = Arc::new(blueprint);
+        let census = Arc::new(Everybody);
+        let order = Order { place: place("write"), owner, roster, blueprint, census };
         self.engine.start(order, Arc::new(Nobody))
     }
 

@@ -9,7 +9,7 @@ use arrow::{
 use sardonyx_queue::{Body, Owner, Place, Roster, Transaction};
 use sardonyx_task::{
     Blueprint,
-    pipeline::{Engine, Order, Running},
+    pipeline::{Engine, Everybody, Order, Running},
     spy::{Phase, Spy},
 };
 use serde_json::{Value, json};
@@ -50,6 +50,7 @@ fn start(keys: &Value) -> (Engine, Running, mpsc::UnboundedReceiver<Vec<i64>>) {
         owner: owner("maker"),
         roster: watch::channel(alone).1,
         blueprint: Arc::new(blueprint),
+        census: Arc::new(Everybody),
     };
     let running = engine.start(order, Arc::new(Nobody));
     (engine, running, heard)
