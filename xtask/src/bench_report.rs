@@ -1,4 +1,5 @@
 //! `cargo xtask bench-report`: every benchmark in one run, and `docs/benchmarks.md` with what came of it.
+//! The README's numbers are brought up to date.
 //!
 //! What can be measured only beside a server starts one on this machine, and ends it. What cannot be
 //! measured here is named on the page, with the reason.
@@ -61,7 +62,11 @@ pub(crate) fn run(runs: u64) -> Result<(), String> {
     };
     let page = page::page(&facts, &report.ratios, &report.sections);
     fs::write(tree::root().join(PAGE), page).map_err(|why| format!("{PAGE}: {why}"))?;
-    eprintln!("{PAGE} is written");
+    let readme = tree::root().join("README.md");
+    let text = fs::read_to_string(&readme).map_err(|why| format!("README.md: {why}"))?;
+    fs::write(&readme, page::refreshed(&text, &report.ratios))
+        .map_err(|why| format!("README.md: {why}"))?;
+    eprintln!("{PAGE} is written, and the README has its numbers");
     Ok(())
 }
 

@@ -15,6 +15,7 @@ mod leftovers;
 mod links;
 mod map_length;
 mod markdown;
+mod measured;
 mod mesh_cases;
 mod module_head;
 mod one_title;
@@ -56,6 +57,7 @@ const RULES: &[(&str, Rule)] = &[
     ("one title per document", one_title::check),
     ("links", links::check),
     ("the map fits", map_length::check),
+    ("numbers were measured", measured::check),
     ("commands are complete", commands::check),
     ("docs/commands.md is up to date", commands_page::check),
     ("cases of the mesh have tests", mesh_cases::check),

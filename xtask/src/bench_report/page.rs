@@ -32,6 +32,26 @@ pub(super) struct Section {
     pub(super) plots: Vec<(String, String)>,
 }
 
+impl Ratio {
+    /// What it is about, as a row begins.
+    fn about(&self) -> String {
+        format!("| {} | {} | ", self.what, self.beside)
+    }
+
+    fn row(&self) -> String {
+        format!("{}{:.2} |", self.about(), self.ratio)
+    }
+}
+
+/// A text whose rows about these ratios have their numbers of today.
+pub(super) fn refreshed(text: &str, ratios: &[Ratio]) -> String {
+    let refresh = |line: &str| match ratios.iter().find(|it| line.starts_with(&it.about())) {
+        Some(ratio) => ratio.row() + "\n",
+        None => format!("{line}\n"),
+    };
+    text.lines().map(refresh).collect()
+}
+
 /// The page.
 pub(super) fn page(facts: &Facts, ratios: &[Ratio], sections: &[Section]) -> String {
     let Facts { date, version, machine, load: (before, after) } = facts;
@@ -42,8 +62,9 @@ pub(super) fn page(facts: &Facts, ratios: &[Ratio], sections: &[Section]) -> Str
          not numbers: both sides of a ratio had the same machine and the same neighbours.\n\n\
          ## Ratios\n\n| what | beside | ours / it |\n|---|---|---|\n"
     );
-    for Ratio { what, beside, ratio } in ratios {
-        let _ = writeln!(page, "| {what} | {beside} | {ratio:.2} |");
+    for ratio in ratios {
+        page.push_str(&ratio.row());
+        page.push('\n');
     }
     for section in sections {
         let _ = write!(page, "\n## {}\n\n`{}`\n\n", section.title, section.command);
@@ -98,6 +119,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn rows_elsewhere_get_the_numbers_of_today() {
+        let ratio = Ratio { what: "words".into(), beside: "timely".into(), ratio: 2.0 };
+        let text = "# It\n\n| words | timely | 1.91 |\n| words | flink | 25.00 |\n";
+        let today = text.replace("1.91", "2.00");
+        assert_eq!(refreshed(text, &[ratio]), today);
+    }
 
     #[test]
     fn ratios_come_first_and_what_failed_is_said() {
