@@ -16,4 +16,9 @@ spark = (
 )
 words = spark.read.text(source).select(f.explode(f.split("value", " ")).alias("word"))
 words.groupBy("word").count().write.mode("overwrite").csv(target)
+# The work is done by a Java process. Its time counts only if somebody waits for its end.
+gateway = spark.sparkContext._gateway
 spark.stop()
+gateway.shutdown()
+gateway.proc.stdin.close()
+gateway.proc.wait()
