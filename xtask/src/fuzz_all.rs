@@ -4,7 +4,12 @@
 //! them, and the limit on memory: an allocation that no input can be worth ends the process, and that
 //! is a finding.
 
-use std::{process::Command, time::Instant};
+use std::{
+    collections::BTreeSet,
+    process::Command,
+    sync::{Mutex, PoisonError},
+    thread,
+};
 
 use crate::run::{call, cargo};
 
@@ -65,35 +70,71 @@ const TARGETS: &[Target] = &[
 /// How many KiB of addresses a target may have: more than any needs, less than a length of 32 bits.
 const ADDRESS_KIB_MAX: u64 = 3 << 20;
 
-/// Runs the targets, all or one, for so many seconds each. Goes on after a finding; an error says
-/// which have one.
-pub(crate) fn run(seconds: u64, only: Option<&str>, seed: Option<u64>) -> Result<(), String> {
+/// Runs the targets, all or some, for so many seconds each and so many at once. Goes on after a
+/// finding; an error says which have one.
+pub(crate) fn run(
+    seconds: u64,
+    at_once: usize,
+    only: Option<&str>,
+    seed: Option<u64>,
+) -> Result<(), String> {
     let wanted: Vec<_> =
         TARGETS.iter().filter(|it| only.is_none_or(|only| it.name.starts_with(only))).collect();
     if wanted.is_empty() {
         let names: Vec<_> = TARGETS.iter().map(|it| it.name).collect();
         return Err(format!("there is no such target; there are {}", names.join(", ")));
     }
-    let mut failed = Vec::new();
-    for target in wanted {
-        let begun = Instant::now();
-        if !call(
-            cargo()
-                .args(["test", "--quiet", "--no-run", "-p", target.package])
-                .args(target.program),
-        )? {
-            return Err(format!("{} cannot be built", target.package));
-        }
-        eprintln!("== {}", target.name);
-        if !call(&mut fuzz(target, seconds, seed))? {
-            failed.push(target.name);
-            eprintln!("== {}: FAILED after {} s", target.name, begun.elapsed().as_secs());
+    // Before the first: a build takes the time of those who run beside it.
+    for (package, program) in
+        wanted.iter().map(|it| (it.package, it.program)).collect::<BTreeSet<_>>()
+    {
+        let mut build = cargo();
+        build.args(["test", "--quiet", "--no-run", "-p", package]).args(program);
+        if !call(&mut build)? {
+            return Err(format!("{package} cannot be built"));
         }
     }
-    match failed.is_empty() {
-        true => Ok(()),
-        false => Err(format!("found something: {}; see above", failed.join(", "))),
+    let waiting = Mutex::new(wanted.into_iter());
+    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || -> Result<Vec<&str>, String> {
+        let mut failed = Vec::new();
+        while let Some(target) = next() {
+            if !is_well(target, seconds, seed)? {
+                failed.push(target.name);
+            }
+        }
+        Ok(failed)
+    };
+    let failed = thread::scope(|scope| {
+        let workers: Vec<_> = (0..at_once).map(|_| scope.spawn(work)).collect();
+        let failed =
+            workers.into_iter().map(|it| it.join().unwrap_or_else(|_| Err("a panic".into())));
+        failed.collect::<Result<Vec<_>, String>>()
+    })?;
+    match failed.concat() {
+        failed if failed.is_empty() => Ok(()),
+        failed => Err(format!("found something: {}; see above", failed.join(", "))),
     }
+}
+
+/// Runs one, and shows what it said when it is over: others may speak meanwhile.
+fn is_well(target: &Target, seconds: u64, seed: Option<u64>) -> Result<bool, String> {
+    eprintln!("== {}: for {seconds} s", target.name);
+    let output =
+        fuzz(target, seconds, seed).output().map_err(|why| format!("cannot start cargo: {why}"))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        eprintln!("{said}{complaint}== {}: FAILED", target.name);
+        return Ok(false);
+    }
+    // A test run in which no test has the name asked for succeeds as well.
+    let done = said.lines().find(|line| line.starts_with("FUZZ\t")).ok_or_else(|| {
+        let Target { package, test, .. } = target;
+        format!("{package} has no test `{test}`; if it was renamed, rename it in xtask/src/fuzz_all.rs too")
+    })?;
+    eprintln!("{done}");
+    Ok(true)
 }
 
 fn fuzz(target: &Target, seconds: u64, seed: Option<u64>) -> Command {

@@ -159,6 +159,9 @@ enum Task {
         /// For how long each target is fuzzed.
         #[arg(long, value_name = "N", default_value_t = 60, value_parser = at_least_one())]
         seconds: u64,
+        /// How many targets are fuzzed at a time; as many as there are cores lose nothing.
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one())]
+        at_once: u64,
         /// Only the targets whose names begin so.
         #[arg(long, value_name = "NAME")]
         only: Option<String>,
@@ -216,7 +219,9 @@ fn main() -> ExitCode {
         Task::Sim { data: true, seeds, seed, .. } => {
             run::DATA_SIM.run(seeds.unwrap_or(10_000), seed)
         }
-        Task::FuzzAll { seconds, only, seed } => fuzz_all::run(seconds, only.as_deref(), seed),
+        Task::FuzzAll { seconds, at_once, only, seed } => {
+            fuzz_all::run(seconds, at_once as usize, only.as_deref(), seed)
+        }
         Task::Mutants { only, json } => mutants::run(only.as_deref(), json),
         Task::Sim { joins: true, .. } => run::joins(),
         Task::Sim { seeds, mutants: true, .. } => run::MUTANTS.run(seeds.unwrap_or(2_000), None),
