@@ -4,6 +4,7 @@
 //! What can be measured only beside a server starts one on this machine, and ends it. What cannot be
 //! measured here is named on the page, with the reason.
 
+mod beside;
 mod page;
 mod plot;
 mod servers;
@@ -106,6 +107,8 @@ struct Report {
     machine: String,
     ratios: Vec<Ratio>,
     sections: Vec<Section>,
+    /// The rows of `bench mesh`, for those who are measured after it.
+    mesh: Vec<Value>,
 }
 
 impl Report {
@@ -113,7 +116,13 @@ impl Report {
     fn bench(&mut self, program: &Path, title: &str, args: &[&str]) -> Result<(), String> {
         let rows = self.rows(program, args);
         let called = shown(args);
-        self.ratios.extend(rows.iter().flatten().filter_map(|row| ratio(&called, row)));
+        let found = rows.as_deref().unwrap_or_default();
+        self.ratios.extend(found.iter().filter_map(|row| ratio(&called, row)));
+        match args {
+            ["ids"] => self.ratios.extend(beside::ids(found)),
+            ["mesh"] => self.mesh = found.to_vec(),
+            _ => {}
+        }
         let command = format!("sardonyx bench {called}");
         self.sections.push(Section { title: title.into(), command, rows, plots: Vec::new() });
         Ok(())
@@ -153,6 +162,8 @@ impl Report {
                     .map_err(|_| String::from_utf8_lossy(&output.stderr).into_owned())?;
                 Ok(said["rows"].as_array().cloned().unwrap_or_default())
             });
+            let theirs = rows.as_deref().unwrap_or_default();
+            self.ratios.extend(beside::mesh(&self.mesh, theirs, millis));
             let command = format!("bench-gossip {}", args.join(" "));
             self.sections.push(Section { title, command, rows, plots: Vec::new() });
         }

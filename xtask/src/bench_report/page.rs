@@ -59,7 +59,8 @@ pub(super) fn page(facts: &Facts, ratios: &[Ratio], sections: &[Section]) -> Str
         "# Benchmarks\n\n<!-- Written by `cargo xtask bench-report`; do not edit. -->\n\n\
          Sardonyx {version} on {machine}, {date}. Load of the machine before the first measurement: \
          {before}; after the last: {after}. Everything below was measured in this one run. Compare ratios, \
-         not numbers: both sides of a ratio had the same machine and the same neighbours.\n\n\
+         not numbers: both sides of a ratio had the same machine and the same neighbours. More is better, \
+         except of times and of bytes.\n\n\
          ## Ratios\n\n| what | beside | ours / it |\n|---|---|---|\n"
     );
     for ratio in ratios {
