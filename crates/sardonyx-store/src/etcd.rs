@@ -31,7 +31,7 @@ use bytes::Bytes;
 use sardonyx_core::{PeerId, Position};
 
 use append::Appender;
-use log::Log;
+use log::{Bell, Log};
 use proto::{
     CompactionRequest, CompactionResponse, RangeResponse, StatusRequest, StatusResponse,
     TxnRequest, TxnResponse, is_absent, put, range,
@@ -177,13 +177,17 @@ impl Backend for Etcd {
 
     async fn pulse_end(&self, peer: &PeerId) -> Result<()> {
         let key = self.pulse_key(peer);
+        let mut bell = None;
         loop {
             let found: RangeResponse = self.rpc.call(RANGE, range(&key)).await?;
             if found.kvs.is_empty() {
                 return Ok(());
             }
             let revision = found.header.map_or(0, |header| header.revision);
-            let mut bell = log::Bell::new(&self.rpc, &key, Vec::new(), revision).await?;
+            let bell = match &mut bell {
+                Some(bell) => bell,
+                None => bell.insert(Bell::new(&self.rpc, &key, Vec::new(), revision).await?),
+            };
             bell.ring(&self.rpc).await?;
         }
     }

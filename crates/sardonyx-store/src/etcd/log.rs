@@ -17,7 +17,8 @@ use std::{sync::Arc, time::Instant};
 use async_trait::async_trait;
 use bytes::Bytes;
 use sardonyx_core::Position;
-use tokio_stream::StreamExt as _;
+use tokio::sync::mpsc;
+use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
 use tonic::Streaming;
 
 use super::{
@@ -247,6 +248,8 @@ fn trim_mark(value: &[u8]) -> u64 {
 /// A watch whose events say only that it is time to look.
 pub(super) struct Bell {
     events: Streaming<WatchResponse>,
+    /// etcd ends a watch whose requests end, and serves it, as we do, until they do.
+    _requests: mpsc::Sender<WatchRequest>,
     /// What happened up to here is known.
     revision: i64,
 }
@@ -262,9 +265,10 @@ impl Bell {
         let create =
             WatchCreateRequest { key: key.into(), range_end, start_revision: revision + 1 };
         let create = WatchRequest { request: Some(WatchUnion::Create(create)) };
-        // The stream of requests must not end, or etcd ends the watch.
-        let requests = tokio_stream::once(create).chain(tokio_stream::pending());
-        Ok(Bell { events: rpc.stream(WATCH, requests).await?, revision })
+        let (requests, rest) = mpsc::channel(1);
+        let rest = ReceiverStream::new(rest);
+        let events = rpc.stream(WATCH, tokio_stream::once(create).chain(rest)).await?;
+        Ok(Bell { events, _requests: requests, revision })
     }
 
     /// Waits until something may have changed.

@@ -10,6 +10,7 @@ mod killed;
 mod mistakes;
 mod partition;
 mod strangers;
+mod watches;
 
 use sardonyx_store::suite::{self, Arena};
 

@@ -3,6 +3,10 @@
 use std::{path::PathBuf, process::Command};
 
 use async_trait::async_trait;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 
 use super::{
     ensemble::{Ensemble, Kind, Sites},
@@ -32,6 +36,17 @@ impl EtcdCluster {
     /// Whether what was so at `revision` can still be read.
     pub async fn remembers(&self, revision: i64) -> bool {
         crate::etcd::admin::remembers(&self.url("any"), revision).await.expect("an answer")
+    }
+
+    /// How many watches the first member serves.
+    pub async fn n_watches(&self) -> u64 {
+        let mut line = TcpStream::connect(&self.hosts()[0]).await.expect("a connection");
+        line.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await.expect("a request");
+        let mut metrics = String::new();
+        line.read_to_string(&mut metrics).await.expect("an answer");
+        let mut lines = metrics.lines();
+        let count = lines.find_map(|it| it.strip_prefix("etcd_debugging_mvcc_watcher_total "));
+        count.and_then(|it| it.parse().ok()).expect("etcd counts its watches")
     }
 }
 
