@@ -33,7 +33,7 @@ pub use log::{
 };
 pub use pulse::{
     a_killed_process_loses_its_pulse, a_paused_process_loses_its_pulse,
-    a_pulse_ends_with_its_owner, load_ends_no_pulse,
+    a_pulse_ends_with_its_owner, load_ends_no_pulse, watches_that_were_given_up_are_over,
 };
 
 use crate::{Delivery, Result, Start, Store, Subscription};
@@ -58,6 +58,7 @@ macro_rules! suite {
                 leases [a_cell_has_one_winner versions_never_repeat an_old_holder_cannot_write]
                 pulses [a_pulse_ends_with_its_owner a_killed_process_loses_its_pulse
                     a_paused_process_loses_its_pulse]
+                watches [watches_that_were_given_up_are_over]
                 load [load_ends_no_pulse]
             }
         }

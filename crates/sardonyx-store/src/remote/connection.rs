@@ -15,7 +15,10 @@ use tokio::{
         TcpStream,
         tcp::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::{mpsc, oneshot},
+    sync::{
+        mpsc::{self, error::TrySendError},
+        oneshot,
+    },
 };
 
 use super::frame::{
@@ -73,12 +76,36 @@ impl Drop for Live {
     }
 }
 
+impl Live {
+    /// Tells the server that nobody waits for an answer that may never come: it would keep a place for
+    /// it as long as the connection lasts.
+    fn forget(&self, number: u64) {
+        let Ok(frame) = encode(&(number, Ask::Forget(number))) else { return };
+        if let Err(TrySendError::Full(frame)) = self.outbox.try_send(frame)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let outbox = self.outbox.clone();
+            runtime.spawn(async move {
+                // With a connection that has broken the server forgets everything.
+                let _ = outbox.send(frame).await;
+            });
+        }
+    }
+}
+
 /// Forgets an answer nobody waits for any more.
-struct Place<'a>(&'a Waiting, u64);
+struct Place<'a> {
+    live: &'a Live,
+    number: u64,
+    may_wait: bool,
+}
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        lock(&self.0.answers).remove(&self.1);
+        let is_open = lock(&self.live.waiting.answers).remove(&self.number).is_some();
+        if is_open && self.may_wait {
+            self.live.forget(self.number);
+        }
     }
 }
 
@@ -103,8 +130,8 @@ impl Client {
             }
             answers.insert(number, sender);
         }
-        let _place = Place(&live.waiting, number);
         let may_wait = ask.may_wait();
+        let _place = Place { live: &live, number, may_wait };
         live.outbox.send(encode(&(number, ask))?).await.map_err(|_| lost())?;
         let answer = match may_wait {
             true => answer.await,

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The protocol's version. A server refuses others.
-pub(crate) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
 
 /// The largest frame: an origin, and what is around it.
 pub(crate) const FRAME_BYTES_MAX: usize = ORIGIN_BYTES_MAX + 4096;
@@ -64,6 +64,8 @@ pub(crate) enum Ask {
     KeyEnd(String),
     Items(String),
     End,
+    /// Nobody waits any more for the answer with this number. Has none itself.
+    Forget(u64),
 }
 
 impl Ask {

@@ -1,11 +1,17 @@
 //! Serving an embedded store to other processes.
 
-use std::{net::SocketAddr, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    net::SocketAddr,
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 use tokio::{
     io::{BufReader, BufWriter},
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch},
     task::JoinSet,
 };
 
@@ -21,7 +27,7 @@ use crate::{
     local::Local,
     location::Secret,
     store::{ENTRY_BYTES_MAX, VALUE_BYTES_MAX},
-    token::Token,
+    token::{Token, lock},
 };
 
 /// How many processes may be connected at once.
@@ -134,14 +140,32 @@ async fn talk(local: Local, stream: TcpStream) -> Result<()> {
     tasks.spawn(write(BufWriter::with_capacity(64 << 10, writer), outbox));
     let mut reader = BufReader::with_capacity(64 << 10, reader);
     let places = Arc::new(Semaphore::new(REQUESTS_MAX));
+    let waits = Arc::new(Mutex::new(BTreeMap::new()));
     loop {
         let (number, ask) = receive::<(u64, Ask)>(&mut reader, FRAME_BYTES_MAX).await?;
+        if let Ask::Forget(number) = ask {
+            // Whoever waits for it hears that its sender is gone.
+            lock(&waits).remove(&number);
+            continue;
+        }
         let closed = |_| Error::Unavailable("the server is stopping".into());
         let place = Arc::clone(&places).acquire_owned().await.map_err(closed)?;
         while tasks.try_join_next().is_some() {}
-        let (local, answers) = (local.clone(), answers.clone());
+        let (local, answers, waits) = (local.clone(), answers.clone(), Arc::clone(&waits));
+        let (wait, forgotten) = oneshot::channel::<Infallible>();
+        let may_wait = ask.may_wait();
+        if may_wait {
+            lock(&waits).insert(number, wait);
+        }
         tasks.spawn(async move {
-            let answer = answer(&local, ask).await.unwrap_or_else(|why| Answer::Fault(why.into()));
+            let answer = tokio::select! {
+                answer = answer(&local, ask) => answer,
+                _ = forgotten, if may_wait => return,
+            };
+            if may_wait {
+                lock(&waits).remove(&number);
+            }
+            let answer = answer.unwrap_or_else(|why| Answer::Fault(why.into()));
             if let Ok(frame) = encode(&(number, answer)) {
                 // A client that has gone does not want to know.
                 let _ = answers.send(frame).await;
@@ -220,6 +244,8 @@ async fn answer(local: &Local, ask: Ask) -> Result<Answer> {
         }
         Ask::Items(prefix) => Answer::Items(local.raw_items(&prefix)),
         Ask::End => Answer::End(local.end().await?),
+        // The talk sees to it.
+        Ask::Forget(_) => Answer::Done,
     })
 }
 
@@ -250,6 +276,7 @@ fn check(ask: &Ask) -> Result<()> {
         | Ask::Value(_)
         | Ask::KeyEnd(_)
         | Ask::Items(_)
-        | Ask::End => Ok(()),
+        | Ask::End
+        | Ask::Forget(_) => Ok(()),
     }
 }

@@ -18,6 +18,11 @@ fn check_in_time(what: &str, took: Duration, timeout: Duration, stalls: &Stalls)
     assert!(took <= bound, "{what}: {took:?} of {timeout:?}, stalls up to {stall:?}");
 }
 
+/// More watches than any store serves at once for one client.
+const WATCHES: usize = 4_096;
+
+const WATCHES_AT_ONCE: usize = 256;
+
 /// How often something is tried that a machine which stands still can spoil.
 const TRIES: u32 = 6;
 
@@ -30,6 +35,30 @@ fn is_void(what: &str, try_: u32, timeout: Duration, stalls: &Stalls) -> bool {
         eprintln!("{what}: void, the machine stood still for {stall:?}; once more");
     }
     is_void
+}
+
+/// Whoever stops waiting leaves nothing behind: peers come and go beside one who stays, and each time
+/// somebody else watches it.
+pub async fn watches_that_were_given_up_are_over(arena: &Arena) {
+    let store = arena.open().await;
+    let session = store.session(arena.session_timeout()).await.expect("a session");
+    let stays = peer("stays");
+    session.pulse(&stays).await.expect("a pulse");
+    let mut n_given_up = 0;
+    while n_given_up <= WATCHES {
+        let mut watches = tokio::task::JoinSet::new();
+        for _ in 0..WATCHES_AT_ONCE {
+            let (store, stays) = (store.clone(), stays.clone());
+            watches.spawn(async move { store.watch_pulse(&stays).await });
+        }
+        // So that the last of them has been asked for.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        n_given_up += watches.len();
+        watches.shutdown().await;
+    }
+    assert_eq!(soon(store.alive(&stays)).await, Ok(true), "after {n_given_up} watches");
+    session.end_pulse(&stays).await.expect("an end");
+    soon(store.watch_pulse(&stays)).await.expect("it ended");
 }
 
 /// Ended on purpose, closed, dropped, or silent.
