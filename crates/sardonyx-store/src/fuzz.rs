@@ -203,8 +203,8 @@ fn bad_frames_are_refused() {
         let mut frame = good[rng.below(good.len())].clone();
         let what = match n % 5 {
             0 => {
-                // Behind the number, which is 1 and takes a byte.
-                frame[5] = 13 + rng.below(100) as u8;
+                // Behind the number, which is 1 and takes a byte. One of each request is in the file.
+                frame[5] = (good.len() + rng.below(100)) as u8;
                 "no such request"
             }
             1 => {

@@ -66,8 +66,9 @@ pub(crate) fn forms() -> Vec<(&'static str, Vec<u8>)> {
         Ask::KeyEnd("pulse/a".into()),
         Ask::Items("item/".into()),
         Ask::End,
+        Ask::Forget(7),
     ];
-    let hello = Hello { magic: *b"SDXSTORE", version: 1, token: Some("t".into()) };
+    let hello = Hello { magic: *b"SDXSTORE", version: 2, token: Some("t".into()) };
     vec![
         ("entry", entry.to_vec()),
         ("origin", origin.to_bytes().unwrap().to_vec()),

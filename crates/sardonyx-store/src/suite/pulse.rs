@@ -23,6 +23,10 @@ const WATCHES: usize = 4_096;
 
 const WATCHES_AT_ONCE: usize = 256;
 
+/// The timeout of a session that ends if its store does not hear it, and not if the machine stands still
+/// for a moment: less than it takes to give up a connection without answers.
+const STAYS: Duration = Duration::from_secs(8);
+
 /// How often something is tried that a machine which stands still can spoil.
 const TRIES: u32 = 6;
 
@@ -41,7 +45,7 @@ fn is_void(what: &str, try_: u32, timeout: Duration, stalls: &Stalls) -> bool {
 /// somebody else watches it.
 pub async fn watches_that_were_given_up_are_over(arena: &Arena) {
     let store = arena.open().await;
-    let session = store.session(arena.session_timeout()).await.expect("a session");
+    let session = store.session(STAYS).await.expect("a session");
     let stays = peer("stays");
     session.pulse(&stays).await.expect("a pulse");
     let mut n_given_up = 0;
