@@ -2,12 +2,15 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs::{self, File},
+    io::{self, Write as _},
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use sardonyx_store::Store;
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::{
@@ -29,8 +32,16 @@ pub(crate) struct Seen {
 }
 
 impl Gauge {
-    /// Looks for ever.
-    pub(crate) async fn look(self, world: Arc<World>, record: Record, store: Store) {
+    /// Looks for ever, and writes every look down as one line: a day that is broken off has shown
+    /// something too.
+    pub(crate) async fn look(
+        self,
+        world: Arc<World>,
+        record: Record,
+        store: Store,
+        path: &Path,
+    ) -> io::Result<()> {
+        let mut file = File::create(path)?;
         let begun = Instant::now();
         let mut turns = tokio::time::interval(EVERY);
         loop {
@@ -38,14 +49,20 @@ impl Gauge {
             // Away for a moment: the next look will do.
             let Ok(origin) = store.origin().await else { continue };
             let length = record.n_after(origin.map(|origin| origin.position));
-            let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            seen.log.push(length);
-            for process in steady(&world) {
-                let at = begun.elapsed().as_secs_f64();
-                if let Some(Ok(size)) = process.pid().map(|pid| size(pid, at)) {
-                    seen.sizes.entry(process.place().to_string()).or_default().push(size);
-                }
-            }
+            let at = begun.elapsed().as_secs_f64();
+            let sizes: BTreeMap<_, _> = steady(&world)
+                .filter_map(|it| Some((it.place().to_string(), size(it.pid()?, at).ok()?)))
+                .collect();
+            writeln!(file, "{}", json!({"log": length, "sizes": sizes}))?;
+            self.keep(length, sizes);
+        }
+    }
+
+    fn keep(&self, length: u64, sizes: BTreeMap<String, Size>) {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.log.push(length);
+        for (who, size) in sizes {
+            seen.sizes.entry(who).or_default().push(size);
         }
     }
 

@@ -122,7 +122,9 @@ async fn whole(
     background.spawn(look_after(Arc::clone(&world)));
     let gauge = Gauge::default();
     if options.soak {
-        background.spawn(gauge.clone().look(Arc::clone(&world), record.clone(), store.clone()));
+        let (gauge, path) = (gauge.clone(), dir.join("sizes.jsonl"));
+        let (world, record, store) = (Arc::clone(&world), record.clone(), store.clone());
+        background.spawn(async move { said(gauge.look(world, record, store, &path).await) });
     }
     let pollers = Pollers::start(&world).map_err(at(&dir))?;
     until(START_MAX, "one ring at first", || ring(&world, &record).is_empty()).await?;
@@ -150,7 +152,7 @@ async fn whole(
     let seen = Seen { seconds, jobs, stream, n_due, late: calm, sightings };
     let mut verdict = judge(options, plan, &world, &store, seen).await?;
     if options.soak {
-        verdict.findings.extend(judge_growth(&grown, &dir, seconds)?);
+        verdict.findings.extend(judge_growth(&grown, seconds));
     }
     drop(background);
     Ok(verdict)
@@ -507,13 +509,11 @@ fn judge_tokens(seen: &Seen, traced: &[Value]) -> Finding {
 /// How much of an ordinary day passes before anybody's size counts.
 const WARM_PART: f64 = 0.25;
 
-fn judge_growth(grown: &gauge::Seen, dir: &Path, seconds: f64) -> Result<[Finding; 2], String> {
-    let sizes = serde_json::to_string(&grown.sizes).map_err(|why| why.to_string())?;
-    fs::write(dir.join("sizes.json"), sizes).map_err(at(dir))?;
+fn judge_growth(grown: &gauge::Seen, seconds: f64) -> [Finding; 2] {
     let (seen, broken) = growth::judge(&grown.sizes, seconds * WARM_PART);
     let of_processes = Finding::new("nobody grows who stays", seen, broken);
     let (seen, broken) = growth::judge_log(&grown.log, TRIM_AFTER as u64);
-    Ok([of_processes, Finding::new("the log is bounded", seen, broken)])
+    [of_processes, Finding::new("the log is bounded", seen, broken)]
 }
 
 async fn judge_ids(options: &Options, world: &World) -> Result<(u64, Finding), String> {
