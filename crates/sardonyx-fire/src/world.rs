@@ -30,6 +30,10 @@ pub(crate) const TRIM_AFTER: usize = 1_500;
 /// How many jobs that are over are kept with all their details.
 const HISTORY_MAX: usize = 20;
 
+/// How much of the past a node remembers for its dashboard: as much as it may after a few minutes, so
+/// that whoever still grows after them grows for ever.
+const PAST_MIB: u32 = 2;
+
 /// Everybody.
 pub(crate) struct World {
     pub(crate) site: Arc<Site>,
@@ -204,7 +208,12 @@ fn node(index: usize, site: &Arc<Site>, paths: &Paths, store: &str, queues: &str
         command.args(["--mesh-http", &format!("127.0.0.1:{}", site.port(place, Port::MeshHttp))]);
         command.args(["--mesh-key-file", &text(&paths.key())]);
         command.args(["--history-max", &HISTORY_MAX.to_string()]);
-        command.args(["--http", &site.host(place, Port::Http)]);
+        command.args([
+            "--http",
+            &site.host(place, Port::Http),
+            "--http-past",
+            &PAST_MIB.to_string(),
+        ]);
         if site.has_network() {
             // Beyond loopback, though nobody else is on this network.
             command.args(["--insecure", "--any-file"]);

@@ -48,7 +48,7 @@ pub use routes::BODY_BYTES_MAX;
 pub use server::{CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_MAX, Server, Tls, serve_router};
 pub(crate) use site::Site;
 pub use site::{About, Terms};
-pub use timeline::{ENTRIES_BYTES_MAX, KEPT_BYTES_MAX, KEPT_MAX};
+pub use timeline::{KEPT_MAX, PAST_MIB};
 
 use tokio::net::TcpListener;
 

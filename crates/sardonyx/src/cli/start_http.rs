@@ -40,6 +40,12 @@ pub(super) struct Http {
     #[arg(long = "http-audit", value_name = "FILE", requires = "address")]
     audit: Option<PathBuf>,
 
+    /// How many MiB of memory the past may take that the dashboard can go back to; the oldest goes
+    /// first
+    #[arg(long = "http-past", value_name = "MIB", default_value_t = http::PAST_MIB,
+        value_parser = clap::value_parser!(u32).range(1..), requires = "address")]
+    past_mib: u32,
+
     /// Serve HTTP beyond loopback without a certificate or tokens: whoever can connect may submit
     /// and kill jobs
     #[arg(long, requires = "address")]
@@ -71,6 +77,7 @@ impl Http {
             hosts: self.hosts.clone(),
             is_insecure: self.insecure,
             audit: None,
+            past_mib: self.past_mib,
         })
     }
 

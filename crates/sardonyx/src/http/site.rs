@@ -24,6 +24,7 @@ use super::{
     figures::ClusterFigures,
     guard::Rules,
     server::Tls,
+    timeline::{Limits, PAST_MIB},
     view::View,
 };
 
@@ -49,7 +50,7 @@ pub struct About {
 }
 
 /// On which terms.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Terms {
     /// Who may do what; `None`: whoever can connect may do anything.
     pub tokens: Option<Tokens>,
@@ -61,6 +62,21 @@ pub struct Terms {
     pub is_insecure: bool,
     /// Where is written who changed what.
     pub audit: Option<Audit>,
+    /// How many MiB the past of the cluster may take; what is older can no longer be shown.
+    pub past_mib: u32,
+}
+
+impl Default for Terms {
+    fn default() -> Terms {
+        Terms {
+            tokens: None,
+            tls: None,
+            hosts: Vec::new(),
+            is_insecure: false,
+            audit: None,
+            past_mib: PAST_MIB,
+        }
+    }
 }
 
 impl Terms {
@@ -124,7 +140,7 @@ impl Site {
         address: SocketAddr,
         stopped: watch::Receiver<bool>,
     ) -> Site {
-        let view = View::open(&about.store);
+        let view = View::open(&about.store, Limits::of_mib(terms.past_mib));
         let figures = ClusterFigures::new(&about.store, &about.figures);
         let mut hosts = terms.hosts;
         hosts.extend(Some(address.ip()).filter(|ip| !ip.is_unspecified()).map(shown));

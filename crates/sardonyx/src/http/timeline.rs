@@ -25,11 +25,8 @@ pub(crate) use self::window::{Played, Window};
 /// How many replicas are kept.
 pub const KEPT_MAX: usize = 512;
 
-/// How many bytes the kept replicas may have, each counted as if it shared nothing.
-pub const KEPT_BYTES_MAX: usize = 160 << 20;
-
-/// How many bytes of entries are kept.
-pub const ENTRIES_BYTES_MAX: usize = 192 << 20;
+/// How many MiB the past may take if nobody says otherwise: 160 of replicas and 192 of entries.
+pub const PAST_MIB: u32 = 352;
 
 /// After how many entries the first replicas are kept; doubled whenever there are too many.
 const SPACING: u64 = 256;
@@ -38,16 +35,27 @@ const SPACING: u64 = 256;
 const REASON_BYTES_MAX: usize = 4 << 10;
 
 /// What a timeline may hold.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Limits {
+    /// Replicas.
     pub(crate) kept: usize,
+    /// Bytes of them, each counted as if it shared nothing.
     pub(crate) kept_bytes: usize,
+    /// Bytes of entries.
     pub(crate) entries_bytes: usize,
+}
+
+impl Limits {
+    /// Five of eleven parts are for replicas, the others for entries.
+    pub(crate) fn of_mib(mib: u32) -> Limits {
+        let part = (mib as usize).saturating_mul(1 << 20) / 11;
+        Limits { kept: KEPT_MAX, kept_bytes: 5 * part, entries_bytes: 6 * part }
+    }
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { kept: KEPT_MAX, kept_bytes: KEPT_BYTES_MAX, entries_bytes: ENTRIES_BYTES_MAX }
+        Limits::of_mib(PAST_MIB)
     }
 }
 

@@ -69,8 +69,8 @@ pub(crate) struct Said {
 
 impl View {
     /// Begins to read.
-    pub(crate) fn open(store: &Store) -> View {
-        let timeline = Arc::new(Mutex::new(Timeline::new(Limits::default())));
+    pub(crate) fn open(store: &Store, past: Limits) -> View {
+        let timeline = Arc::new(Mutex::new(Timeline::new(past)));
         let (show, head) = watch::channel(Head::default());
         let reading = tokio::spawn(read(store.clone(), Arc::clone(&timeline), show));
         let reading = reading.abort_handle();

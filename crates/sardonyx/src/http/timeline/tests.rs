@@ -90,6 +90,18 @@ fn what_no_longer_fits_is_gone_and_says_so() {
 }
 
 #[test]
+fn a_past_of_one_mebibyte_stays_below_it_and_can_be_told() {
+    let usual = Limits { kept: 512, kept_bytes: 160 << 20, entries_bytes: 192 << 20 };
+    assert_eq!(Limits::default(), usual);
+    let log = log(20_000);
+    let timeline = played(Limits::of_mib(1), &log);
+    assert!(timeline.bytes() <= 1 << 20, "{}", timeline.bytes());
+    let first = timeline.floor().1.expect("the oldest are gone");
+    assert!(timeline.seq_after(first) < 18_000, "{first}: more than a few are left");
+    assert_eq!(timeline.at(first).unwrap().replica().1, replica_at(&log, first));
+}
+
+#[test]
 fn a_window_tells_what_became_of_each_entry() {
     let log = log(900);
     let timeline = played(Limits::default(), &log);
