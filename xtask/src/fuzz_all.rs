@@ -11,7 +11,7 @@ use std::{
     thread,
 };
 
-use crate::run::{call, cargo};
+use crate::run::{call, cargo, untold};
 
 /// A target: the name of its corpus, and the test that feeds it.
 struct Target {
@@ -143,6 +143,8 @@ fn fuzz(target: &Target, seconds: u64, seed: Option<u64>) -> Command {
     let limited = format!("ulimit -v {ADDRESS_KIB_MAX}; exec \"$@\"");
     shell.args(["-c", &limited, "sh"]).arg(cargo.get_program());
     shell.current_dir(crate::tree::root());
+    // Otherwise it would build once more, and within the limit.
+    untold(&mut shell);
     shell.args(["test", "--quiet", "-p", target.package]).args(target.program);
     shell.args(["--", "--exact", target.test, "--nocapture", "--test-threads", "1"]);
     // Some targets catch panics of libraries below them, and a backtrace takes longer than the rest.

@@ -249,14 +249,19 @@ fn has_deny() -> bool {
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
     cargo.current_dir(tree::root());
-    // What it has told us of ourselves. Crates whose build looks at these names (ring does) would be
-    // built anew each time a person's call and one of ours take turns, and with them most of the rest.
+    untold(&mut cargo);
+    cargo
+}
+
+/// Takes away what cargo has told us of ourselves. Crates whose build looks at these names (ring does)
+/// would be built anew each time a person's call and one of ours take turns, and with them most of the
+/// rest.
+pub(crate) fn untold(command: &mut Command) {
     for (name, _) in env::vars_os() {
         if name.to_str().is_some_and(is_about_us) {
-            cargo.env_remove(name);
+            command.env_remove(name);
         }
     }
-    cargo
 }
 
 fn is_about_us(name: &str) -> bool {
