@@ -39,7 +39,7 @@ const REASON_BYTES_MAX: usize = 4 << 10;
 pub(crate) struct Limits {
     /// Replicas.
     pub(crate) kept: usize,
-    /// Bytes of them, each counted as if it shared nothing.
+    /// Bytes of them, each counted as if it shared nothing; two are kept in any case.
     pub(crate) kept_bytes: usize,
     /// Bytes of entries.
     pub(crate) entries_bytes: usize,

@@ -93,7 +93,12 @@ fn what_no_longer_fits_is_gone_and_says_so() {
 fn a_past_of_one_mebibyte_stays_below_it_and_can_be_told() {
     let usual = Limits { kept: 512, kept_bytes: 160 << 20, entries_bytes: 192 << 20 };
     assert_eq!(Limits::default(), usual);
-    let log = log(60_000);
+    // A small cluster: two replicas are kept, however large.
+    let command = |k: u64| match k % 2 {
+        0 => PrepareJoinCluster { joiner: peer(k) }.into(),
+        _ => LeaveCluster { peer: peer(k - 1) }.into(),
+    };
+    let log: Vec<_> = (0..60_000).map(|k| (Position(k), Some(command(k)))).collect();
     let timeline = played(Limits::of_mib(1), &log);
     assert!(timeline.bytes() <= 1 << 20, "{}", timeline.bytes());
     let first = timeline.floor().1.expect("the oldest are gone");
