@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use sardonyx_core::{JobId, Position, Replica, replica::job::JobOutcome, wire};
+use sardonyx_core::{
+    JobId, Position, Replica, command::ConfigureCluster, replica::job::JobOutcome, wire,
+};
 use sardonyx_store::{Store, suite::servers::Network};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
@@ -44,6 +46,11 @@ use crate::{
 
 /// How long everybody has to come together at first.
 const START_MAX: Duration = Duration::from_secs(120);
+
+/// How many outcomes of old jobs the cluster remembers on an ordinary day: as many as it may after a few
+/// minutes. With the usual ten thousand it would grow for hours, as it should, and hide who grows for
+/// ever.
+const OUTCOMES_MAX: u32 = 100;
 
 /// Runs it, in a network of its own if this process is in a sandbox.
 pub fn run(options: &Options, dir: &Path) -> Result<Verdict, String> {
@@ -114,6 +121,10 @@ async fn whole(
         dir.display()
     ));
     let store = begin(&world).await?;
+    if options.soak {
+        let settings = ConfigureCluster { outcomes_max: Some(OUTCOMES_MAX), ..Default::default() };
+        store.append(&settings.into()).await.map_err(|why| why.to_string())?;
+    }
     let record = Record::default();
     let (log_path, followed) = (dir.join("log.jsonl"), record.clone());
     let log_store = store.clone();
