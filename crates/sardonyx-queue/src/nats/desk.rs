@@ -419,6 +419,10 @@ impl Desk {
 }
 
 /// Looks at the board whenever somebody says so, and now and then.
+///
+/// Hearing does not wait for looking: whatever is said during one look, the next one answers all of it.
+/// Left lying, it would become more with every look, and each word keeps the whole buffer that it came
+/// in.
 async fn listen(desk: Weak<Desk>) {
     let Some((client, subject)) = desk.upgrade().map(|desk| {
         let Place { job, task } = &desk.place;
@@ -426,14 +430,26 @@ async fn listen(desk: Weak<Desk>) {
     }) else {
         return;
     };
-    let mut wakes = client.subscribe(subject).await.ok();
-    loop {
-        match &mut wakes {
-            Some(wakes) => drop(tokio::time::timeout(LOOK, wakes.next()).await),
-            None => tokio::time::sleep(LOOK).await,
+    let woken = Notify::new();
+    let hear = async {
+        let Ok(mut wakes) = client.subscribe(subject).await else { return };
+        while wakes.next().await.is_some() {
+            woken.notify_one();
         }
-        let Some(desk) = desk.upgrade() else { return };
-        desk.look().await;
+    };
+    let look = async {
+        loop {
+            // Woken, or long enough ago.
+            let _ = tokio::time::timeout(LOOK, woken.notified()).await;
+            let Some(desk) = desk.upgrade() else { return };
+            desk.look().await;
+        }
+    };
+    tokio::pin!(look);
+    tokio::select! {
+        () = &mut look => {}
+        // Nobody can be heard any more: what is left is to look now and then.
+        () = hear => look.await,
     }
 }
 

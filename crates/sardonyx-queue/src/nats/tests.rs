@@ -1,8 +1,9 @@
 //! What happens when somebody dies between the commit and what follows from it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use tokio_stream::StreamExt as _;
 
 use super::{
     board::{Board, Pending},
@@ -74,6 +75,31 @@ fn what_was_committed_is_carried_out_by_whoever_comes_next() {
         assert_eq!(value.as_deref(), Some(b"later".as_ref()));
         let downstream = alone(&others, &there).await;
         assert_eq!(receive_n(&downstream, 2).await.len(), 2);
+    });
+}
+
+/// Whoever is woken more often than it can look does not remember each time.
+#[test]
+fn what_is_said_a_thousand_times_is_looked_at_a_few_times() {
+    const WAKES: usize = 2_000;
+    run(async {
+        let arena = Arena::nats(1).await;
+        let nats = backend(arena.url()).await;
+        let here = place("here");
+        let desk = nats.desk(&here);
+        let client = &desk.servers.client;
+        // Every look asks the servers for the board.
+        let mut looks = client.subscribe("$JS.API.STREAM.MSG.GET.>").await.unwrap();
+        client.flush().await.unwrap();
+        for _ in 0..WAKES {
+            desk.servers.wake(&here.job, &here.task).await;
+        }
+        let quiet = Duration::from_millis(500);
+        let mut n_looks = 0;
+        while let Ok(Some(_)) = tokio::time::timeout(quiet, looks.next()).await {
+            n_looks += 1;
+        }
+        assert!((1..WAKES / 4).contains(&n_looks), "{n_looks} looks for {WAKES} wakes");
     });
 }
 
