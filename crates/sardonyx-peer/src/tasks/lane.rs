@@ -102,8 +102,15 @@ impl Lanes {
     pub(crate) fn tell(&mut self, replica: &Replica, position: Position) {
         for job in self.rosters.tell(replica, position) {
             let tasks = Arc::clone(&self.tasks);
-            self.running.spawn(async move { tasks.forget(&job).await });
+            self.spawn(async move { tasks.forget(&job).await });
         }
+    }
+
+    /// Runs `work`, which [`Lanes::end`] waits for. What has ended by now is let go of: it would take
+    /// its memory until then.
+    fn spawn(&mut self, work: impl Future<Output = ()> + Send + 'static) {
+        while self.running.try_join_next().is_some() {}
+        self.running.spawn(work);
     }
 
     /// Stops everything, and says whether everything did.
@@ -117,7 +124,6 @@ impl Lanes {
     }
 
     fn open(&mut self, peer: &PeerId, wish: Wish) {
-        while self.running.try_join_next().is_some() {}
         let (sender, wishes) = watch::channel(wish);
         self.lanes.insert(peer.clone(), sender);
         let lane = Lane {
@@ -128,7 +134,7 @@ impl Lanes {
             heard: self.heard.clone(),
             running: None,
         };
-        self.running.spawn(lane.run(wishes));
+        self.spawn(lane.run(wishes));
     }
 }
 
@@ -220,5 +226,32 @@ impl Lane {
         // While everything ends nobody listens any more; the end itself is noticed by joining.
         let patience = Duration::from_secs(1);
         let _ = tokio::time::timeout(patience, self.heard.send(heard)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sardonyx_core::{JobId, TaskId};
+
+    use super::*;
+    use crate::tasks::WaitTasks;
+
+    /// A node that stays while jobs come and go does not keep something of each.
+    #[tokio::test]
+    async fn a_job_that_is_over_leaves_nothing_behind() {
+        let store = Store::open("memory:", sardonyx_store::Options::default()).await.unwrap();
+        let config = Config::new(Arc::new(WaitTasks::new(&store)));
+        let (heard, _hears) = mpsc::channel(1);
+        let mut lanes = Lanes::new(&config, store, heard);
+        for n in 0..100 {
+            let (job, task) = (JobId::new(&format!("job-{n}")), TaskId::new("task"));
+            let (job, task, since) = (job.unwrap(), task.unwrap(), Position(n));
+            let _roster = lanes.rosters.of(&Assignment { job, task, since });
+            // A cluster that does not know the job: it is over, and forgotten on the side.
+            lanes.tell(&Replica::new(), Position(n));
+            assert!(!lanes.running.is_empty());
+            tokio::task::yield_now().await;
+        }
+        assert!(lanes.running.len() < 5, "{} of 100 are kept", lanes.running.len());
     }
 }
