@@ -208,6 +208,7 @@ impl Backend for Nats {
     }
 
     async fn forget(&self, job: &str) -> Result<(), Refused> {
+        self.servers.forget_names(job);
         let filter = self.servers.names.job_keys(job);
         let subjects = self.servers.subjects(&filter).await?;
         let places = subjects.iter().filter_map(|it| self.servers.names.place_of(it));

@@ -20,7 +20,7 @@ use tokio_stream::StreamExt as _;
 use super::{
     board::{Board, Pending, Spot},
     larder::Larder,
-    servers::{Known, Letter, Servers, Unwritten},
+    servers::{Letter, Servers, Unwritten},
 };
 use crate::{
     message::{Body, QueueName, Segments},
@@ -58,8 +58,6 @@ pub(crate) struct Desk {
     pub(crate) place: Place,
     seen: tokio::sync::Mutex<Option<Seen>>,
     pub(super) larder: tokio::sync::Mutex<Larder>,
-    /// Where this task sends to.
-    known: Known,
     /// Something may be there.
     pub(super) bell: Notify,
     /// The sessions of this process, and how they hear that they are over.
@@ -73,7 +71,6 @@ impl Desk {
             place,
             seen: tokio::sync::Mutex::default(),
             larder: tokio::sync::Mutex::default(),
-            known: Known::default(),
             bell: Notify::new(),
             sessions: Mutex::default(),
         });
@@ -363,7 +360,7 @@ impl Desk {
             let id = self.servers.names.message_id(&self.place, n, index);
             messages.push(Letter { queue: outgoing.queue, subject, id, kind, payload });
         }
-        self.servers.send(messages, &self.known).await?;
+        self.servers.send(messages).await?;
         let mut tasks = JoinSet::new();
         // Within one transaction the last word counts.
         for (key, value) in puts.into_iter().collect::<BTreeMap<_, _>>() {

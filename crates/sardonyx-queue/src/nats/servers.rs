@@ -1,10 +1,6 @@
 //! The few things that are asked of JetStream.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Mutex, time::Duration};
 
 use async_nats::jetstream::{
     self,
@@ -43,25 +39,8 @@ pub(crate) struct Servers {
     pub(crate) names: Names,
     n_replicas: usize,
     pub(crate) payload_bytes_max: usize,
-}
-
-/// Queues whose streams are known to take messages. Of one task: who sends to the queues of a job forgets
-/// them with it, whoever takes the streams away.
-#[derive(Default)]
-pub(crate) struct Known(Mutex<BTreeSet<QueueName>>);
-
-impl Known {
-    fn has(&self, queue: &QueueName) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(queue)
-    }
-
-    fn learn(&self, queue: &QueueName, is_there: bool) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match is_there {
-            true => known.insert(queue.clone()),
-            false => known.remove(queue),
-        };
-    }
+    /// Queues whose streams are known to take messages.
+    known: Mutex<BTreeSet<QueueName>>,
 }
 
 /// A message to be sent.
@@ -201,7 +180,8 @@ impl Servers {
         };
         let bucket = context.get_or_create_stream(config).await.map_err(|why| unreachable(&why))?;
         let payload_bytes_max = client.server_info().max_payload.saturating_sub(HEADER_BYTES);
-        Ok(Servers { client, context, bucket, names, n_replicas, payload_bytes_max })
+        let known = Mutex::default();
+        Ok(Servers { client, context, bucket, names, n_replicas, payload_bytes_max, known })
     }
 
     /// The newest value under a subject of the bucket, and its revision.
@@ -312,6 +292,30 @@ impl Servers {
         Ok(found.into_iter().find(|(name, _)| name == queue).map(|(_, it)| it).unwrap_or_default())
     }
 
+    fn knows(&self, queue: &QueueName) -> bool {
+        self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner).contains(queue)
+    }
+
+    fn learn(&self, queue: &QueueName, is_there: bool) {
+        let mut known = self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        match is_there {
+            true => known.insert(queue.clone()),
+            false => known.remove(queue),
+        };
+    }
+
+    /// Nobody sends to the queues of this job any more. Whoever takes the streams away, everybody else
+    /// would know their names for ever.
+    pub(crate) fn forget_names(&self, job: &str) {
+        let mut known = self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        known.retain(|queue| queue.job != job);
+    }
+
+    #[cfg(test)]
+    pub(super) fn n_known(&self) -> usize {
+        self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner).len()
+    }
+
     /// Makes the stream of a queue, if it is not there.
     async fn make(&self, queue: &QueueName) -> Result<(), Refused> {
         let config = Config {
@@ -328,6 +332,7 @@ impl Servers {
 
     /// Deletes the stream of a queue. It may be gone already.
     pub(crate) async fn unmake(&self, queue: &QueueName) -> Result<(), Refused> {
+        self.learn(queue, false);
         match self.context.delete_stream(self.names.stream(queue)).await {
             Ok(_) => Ok(()),
             Err(_) if self.extent(queue).await?.last == 0 => Ok(()),
@@ -336,13 +341,13 @@ impl Servers {
     }
 
     /// Sends messages, in order; those that were sent before are dropped by the servers.
-    pub(crate) async fn send(&self, letters: Vec<Letter>, known: &Known) -> Result<(), Refused> {
+    pub(crate) async fn send(&self, letters: Vec<Letter>) -> Result<(), Refused> {
         let mut sent = Vec::with_capacity(letters.len());
         for letter in letters {
-            if !known.has(&letter.queue) {
+            if !self.knows(&letter.queue) {
                 // The others follow only when the first one has arrived: order would suffer.
                 self.send_first(&letter).await?;
-                known.learn(&letter.queue, true);
+                self.learn(&letter.queue, true);
                 continue;
             }
             let publish = self.publish(&letter);
@@ -352,7 +357,7 @@ impl Servers {
         for (queue, ack) in sent {
             if let Err(why) = ack.await {
                 // Somebody has forgotten the job meanwhile, perhaps.
-                known.learn(&queue, false);
+                self.learn(&queue, false);
                 return Err(unavailable(why));
             }
         }

@@ -9,9 +9,11 @@ use super::{
     board::{Board, Pending},
     connect,
     desk::read_key,
+    servers::Letter,
 };
 use crate::{
     Depth, Owner, Place, Queues, Refused, Transaction,
+    backend::Backend as _,
     location::Location,
     remote::frame,
     suite::{
@@ -100,6 +102,27 @@ fn what_is_said_a_thousand_times_is_looked_at_a_few_times() {
             n_looks += 1;
         }
         assert!((1..WAKES / 4).contains(&n_looks), "{n_looks} looks for {WAKES} wakes");
+    });
+}
+
+/// Of two processes that forget a job one finds its queues gone already.
+#[test]
+fn whoever_forgets_a_job_forgets_the_names_of_its_queues() {
+    run(async {
+        let arena = Arena::nats(1).await;
+        let both = [backend(arena.url()).await, backend(arena.url()).await];
+        let input = queue(&place("here"), "up");
+        for (n, nats) in both.iter().enumerate() {
+            let subject = nats.servers.names.lane(&input, None);
+            let (queue, id, payload) = (input.clone(), n.to_string(), Bytes::new());
+            let letter = Letter { queue, subject, id, kind: "note", payload };
+            nats.servers.send(vec![letter]).await.unwrap();
+            assert_eq!(nats.servers.n_known(), 1);
+        }
+        for nats in &both {
+            nats.forget(&input.job).await.unwrap();
+            assert_eq!(nats.servers.n_known(), 0);
+        }
     });
 }
 
