@@ -93,15 +93,18 @@ fn what_is_said_a_thousand_times_is_looked_at_a_few_times() {
         // Every look asks the servers for the board.
         let mut looks = client.subscribe("$JS.API.STREAM.MSG.GET.>").await.unwrap();
         client.flush().await.unwrap();
+        // One by the clock: from now on it listens.
+        soon(looks.next()).await.unwrap();
         for _ in 0..WAKES {
             desk.servers.wake(&here.job, &here.task).await;
         }
+        soon(looks.next()).await.unwrap();
         let quiet = Duration::from_millis(500);
-        let mut n_looks = 0;
+        let mut n_looks = 1;
         while let Ok(Some(_)) = tokio::time::timeout(quiet, looks.next()).await {
             n_looks += 1;
         }
-        assert!((1..WAKES / 4).contains(&n_looks), "{n_looks} looks for {WAKES} wakes");
+        assert!(n_looks < WAKES / 4, "{n_looks} looks for {WAKES} wakes");
     });
 }
 
