@@ -11,6 +11,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+use sardonyx_store::suite::servers;
+
 /// Set in the process that is inside.
 const INSIDE: &str = "SARDONYX_FIRE_INSIDE";
 
@@ -21,11 +23,13 @@ pub fn is_inside() -> bool {
 
 /// Becomes a process inside. Only comes back to say why that cannot be.
 pub fn enter() -> String {
-    if !sardonyx_store::suite::servers::is_root() {
+    if !servers::is_root() {
         return "network namespaces need root: run this as root, or give --no-sandbox to leave out \
                 partitions and full disks"
             .into();
     }
+    // From in there no package can be reached.
+    servers::install();
     let this = match std::env::current_exe() {
         Ok(this) => this,
         Err(why) => return format!("this program cannot be found again: {why}"),

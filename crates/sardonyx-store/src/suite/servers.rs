@@ -23,8 +23,9 @@ pub use zookeeper::{ZooKeeperEnsemble, ZooKeeperServer};
 
 use crate::token::lock;
 
-/// Installs the servers that are missing. Quick when none is.
-pub(crate) fn install() {
+/// Installs the servers that are missing. Quick when none is. Needs the machine's own network: whoever
+/// goes into a namespace calls it before.
+pub fn install() {
     static INSTALLED: Mutex<bool> = Mutex::new(false);
     let mut installed = lock(&INSTALLED);
     if !*installed {
