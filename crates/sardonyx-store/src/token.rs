@@ -127,13 +127,36 @@ pub struct Seen {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(from = "Stored", into = "Stored")]
 struct Window {
     /// Where its newest entry stands: the writer with the lowest is forgotten first.
     last: Position,
     highest: u64,
     /// Bit `n % APPENDS_IN_FLIGHT_MAX` says whether `n` was seen, for the numbers up to `highest`
-    /// that are near enough; those further back count as seen.
+    /// that are near enough; those further back count as seen. Only the words that such a number can
+    /// be in: most writers append once, and a node remembers a thousand of them twice.
+    bits: Vec<u64>,
+}
+
+/// A window as it stands in the origin: all words.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    last: Position,
+    highest: u64,
     bits: [u64; WORDS],
+}
+
+impl From<Stored> for Window {
+    fn from(Stored { last, highest, bits }: Stored) -> Window {
+        Window { last, highest, bits: bits[..n_words(highest)].to_vec() }
+    }
+}
+
+impl From<Window> for Stored {
+    fn from(Window { last, highest, bits }: Window) -> Stored {
+        let word = |index| bits.get(index).copied().unwrap_or(0);
+        Stored { last, highest, bits: std::array::from_fn(word) }
+    }
 }
 
 impl Seen {
@@ -145,7 +168,7 @@ impl Seen {
                 self.writers.remove(&writer);
             }
         }
-        let fresh = || Window { last: position, highest: 0, bits: [0; WORDS] };
+        let fresh = || Window { last: position, highest: 0, bits: vec![0] };
         self.writers.entry(token.writer).or_insert_with(fresh).note(token.number, position)
     }
 
@@ -158,6 +181,9 @@ impl Seen {
 impl Window {
     fn note(&mut self, number: u64, position: Position) -> bool {
         if number > self.highest {
+            let n_words = n_words(number);
+            self.bits.reserve_exact(n_words - self.bits.len());
+            self.bits.resize(n_words, 0);
             let skipped = (number - self.highest).min(APPENDS_IN_FLIGHT_MAX);
             for between in number - skipped + 1..=number {
                 let (word, bit) = place(between);
@@ -183,6 +209,11 @@ fn window() -> u64 {
         true => APPENDS_IN_FLIGHT_MAX / 16,
         false => APPENDS_IN_FLIGHT_MAX,
     }
+}
+
+/// How many words hold the numbers up to the highest.
+fn n_words(highest: u64) -> usize {
+    place(highest.min(APPENDS_IN_FLIGHT_MAX - 1)).0 + 1
 }
 
 fn place(number: u64) -> (usize, u64) {

@@ -38,6 +38,22 @@ fn what_is_far_back_counts_as_seen() {
 }
 
 #[test]
+fn what_is_stored_is_remembered_as_it_was() {
+    let mut seen = Seen::default();
+    for (position, number) in [1, 63, 64, 2, 1023, 1024, 1087, 5000, 4500].into_iter().enumerate() {
+        assert!(seen.note(token(number % 2, number), Position(position as u64)));
+        let stored = postcard::to_stdvec(&seen).unwrap();
+        assert_eq!(postcard::from_bytes::<Seen>(&stored).unwrap(), seen);
+    }
+    assert!(seen.note(token(9, 0), Position(9)), "nobody of ours writes it");
+    // Every word is in it, one byte each: as long as this for whoever reads it, old and new.
+    let mut once = Seen::default();
+    assert!(once.note(token(1, 1), Position(1)));
+    assert_eq!(postcard::to_stdvec(&once).unwrap().len(), 4 + WORDS);
+    assert_eq!(once.writers[&1].bits.capacity(), 1, "but in memory only what is needed");
+}
+
+#[test]
 fn the_writer_that_was_silent_for_longest_is_forgotten() {
     let mut seen = Seen::default();
     for writer in 0..WRITERS_MAX as u64 {
