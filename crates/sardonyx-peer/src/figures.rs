@@ -162,7 +162,7 @@ async fn sample(begun: Instant, meters: Meters, samples: Arc<Mutex<Samples>>) {
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         every.tick().await;
-        lock(&samples).push(begun.elapsed(), meters.read());
+        lock(&samples).push(begun.elapsed(), &meters.read());
     }
 }
 
