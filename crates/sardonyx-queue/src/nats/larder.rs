@@ -114,14 +114,16 @@ async fn fetch(
 }
 
 impl Desk {
-    /// Takes up to `max` messages for a session; none if there are none.
+    /// Takes up to `max` messages for a session; none if there are none. May be given up at any point:
+    /// what was fetched stays for the others, and what was taken goes with the session.
     pub(crate) async fn take(&self, session: u64, max: usize) -> Result<Vec<Taken>, Refused> {
-        let board = self.board().await?;
         let Place { job, task } = &self.place;
         let queues = self.servers.queues(&self.servers.names.queues(Some(job), Some(task))).await?;
         let mut larder = self.larder.lock().await;
+        // Not before it is our turn: by an older board the larder would be for the wrong sessions.
+        let board = self.board().await?;
         let roster_at = board.roster.as_ref().map_or(0, |roster| roster.at);
-        // As this board has them: one that began since is not in it, and counts from the next look on.
+        // As this board has them: one that begins now is not in it, and counts from the next look on.
         let mut sessions = self.session_ids();
         sessions.retain(|id| board.sessions.contains_key(id));
         let is_for = (roster_at, sessions);
@@ -252,6 +254,12 @@ impl Desk {
 }
 
 impl Larder {
+    /// The sessions of this process that it is for.
+    #[cfg(test)]
+    pub(super) fn sessions(&self) -> &[u64] {
+        &self.is_for.1
+    }
+
     /// Messages for a session: lanes take turns, in order within each.
     fn choose(&mut self, board: &Board, session: u64, max: usize) -> Vec<(Spot, Origin)> {
         let mut lanes: BTreeMap<(String, Lane), VecDeque<_>> = BTreeMap::new();

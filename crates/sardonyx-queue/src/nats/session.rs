@@ -66,7 +66,12 @@ impl Shared {
             if self.is_lost() {
                 break Err(Refused::Lost);
             }
-            match self.desk.take(self.id, max).await {
+            // Others may be at the larder for long; whoever is over does not wait for them.
+            let taken = tokio::select! {
+                taken = self.desk.take(self.id, max) => taken,
+                () = self.lost() => Err(Refused::Lost),
+            };
+            match taken {
                 Ok(taken) if taken.is_empty() => {
                     tokio::select! {
                         () = rung => {}
@@ -128,10 +133,11 @@ impl Shared {
 
     async fn close(&self) {
         let id = self.id;
-        // If it cannot be said now, the next roster or the owner's next session does it.
-        let _ = self.desk.change(|board| Ok(board.close(id).then_some(()))).await;
+        // At once: whoever fetches for it may stand in a line, and the board may be long in coming.
         self.is_lost.send_replace(true);
         self.bell.notify_waiters();
+        // If it cannot be said now, the next roster or the owner's next session does it.
+        let _ = self.desk.change(|board| Ok(board.close(id).then_some(()))).await;
         let place = &self.desk.place;
         self.desk.servers.wake(&place.job, &place.task).await;
     }

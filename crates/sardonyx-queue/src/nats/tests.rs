@@ -108,6 +108,57 @@ fn what_is_said_a_thousand_times_is_looked_at_a_few_times() {
     });
 }
 
+/// A session that is over waits for nothing any more, however long the others take.
+#[test]
+fn whoever_is_over_leaves_the_line_at_the_larder() {
+    run(async {
+        let arena = Arena::nats(1).await;
+        let nats = backend(arena.url()).await;
+        let here = place("here");
+        let desk = nats.desk(&here);
+        let held = desk.larder.lock().await;
+        let n_before = Arc::strong_count(&desk);
+        let peer = owner("a", 1);
+        let session = nats.session(&here, &peer, &roster(1, &[&peer])).await.unwrap();
+        {
+            // One look at it is enough to stand in the line.
+            let receive = std::pin::pin!(session.receive(1));
+            assert!(tokio::time::timeout(Duration::ZERO, receive).await.is_err());
+        }
+        soon(session.close()).await;
+        drop(session);
+        let nobody_waits = async {
+            while Arc::strong_count(&desk) > n_before {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        soon(nobody_waits).await;
+        drop(held);
+    });
+}
+
+/// Whoever waited at the larder takes with the board as it is then: with an older one it would throw
+/// away what was fetched for those who came since.
+#[test]
+fn whoever_waited_at_the_larder_keeps_what_is_in_it() {
+    run(async {
+        let arena = Arena::nats(1).await;
+        let nats = backend(arena.url()).await;
+        let (here, a, b) = (place("here"), owner("a", 1), owner("b", 1));
+        let both = roster(1, &[&a, &b]);
+        let desk = nats.desk(&here);
+        let held = desk.larder.lock().await;
+        let _first = nats.session(&here, &a, &both).await.unwrap();
+        let mut late = std::pin::pin!(desk.take(1, 1));
+        let moment = Duration::from_millis(300);
+        assert!(tokio::time::timeout(moment, late.as_mut()).await.is_err(), "somebody has it");
+        let _second = nats.session(&here, &b, &both).await.unwrap();
+        drop(held);
+        assert!(soon(late).await.unwrap().is_empty());
+        assert_eq!(desk.larder.lock().await.sessions(), [1, 2]);
+    });
+}
+
 /// Of two processes that forget a job one finds its queues gone already.
 #[test]
 fn whoever_forgets_a_job_forgets_the_names_of_its_queues() {
