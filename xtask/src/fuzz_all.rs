@@ -5,34 +5,39 @@
 //! is a finding.
 
 use std::{
-    collections::BTreeSet,
-    process::Command,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
     sync::{Mutex, PoisonError},
     thread,
 };
 
-use crate::run::{call, cargo, untold};
+use serde_json::Value;
+
+use crate::run::{cargo, untold};
 
 /// A target: the name of its corpus, and the test that feeds it.
 struct Target {
     name: &'static str,
     package: &'static str,
-    program: &'static [&'static str],
+    program: Program,
     test: &'static str,
 }
 
 const fn target(
     name: &'static str,
     package: &'static str,
-    program: &'static [&'static str],
+    program: Program,
     test: &'static str,
 ) -> Target {
     Target { name, package, program, test }
 }
 
-const IT: &[&str] = &["--test", "it"];
-const LIB: &[&str] = &["--lib"];
-const PROGRAM: &[&str] = &["--bin", "sardonyx"];
+/// Which of a package's test programs: what cargo calls its kind, and its name unless there is but one.
+type Program = (&'static str, Option<&'static str>);
+
+const IT: Program = ("test", Some("it"));
+const LIB: Program = ("lib", None);
+const PROGRAM: Program = ("bin", Some("sardonyx"));
 
 const TARGETS: &[Target] = &[
     target("core-command", "sardonyx-core", IT, "fuzz::a_command_in_bytes"),
@@ -85,21 +90,20 @@ pub(crate) fn run(
         return Err(format!("there is no such target; there are {}", names.join(", ")));
     }
     // Before the first: a build takes the time of those who run beside it.
-    for (package, program) in
-        wanted.iter().map(|it| (it.package, it.program)).collect::<BTreeSet<_>>()
-    {
-        let mut build = cargo();
-        build.args(["test", "--quiet", "--no-run", "-p", package]).args(program);
-        if !call(&mut build)? {
-            return Err(format!("{package} cannot be built"));
-        }
+    let built = build()?;
+    let mut found = Vec::new();
+    for target in wanted {
+        let program = built.iter().find_map(|it| target.program_in(it)).ok_or_else(|| {
+            format!("{} has no test program of the kind {}", target.package, target.program.0)
+        })?;
+        found.push((target, program));
     }
-    let waiting = Mutex::new(wanted.into_iter());
+    let waiting = Mutex::new(found.into_iter());
     let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || -> Result<Vec<&str>, String> {
         let mut failed = Vec::new();
-        while let Some(target) = next() {
-            if !is_well(target, seconds, seed)? {
+        while let Some((target, program)) = next() {
+            if !is_well(target, &program, seconds, seed)? {
                 failed.push(target.name);
             }
         }
@@ -118,10 +122,16 @@ pub(crate) fn run(
 }
 
 /// Runs one, and shows what it said when it is over: others may speak meanwhile.
-fn is_well(target: &Target, seconds: u64, seed: Option<u64>) -> Result<bool, String> {
+fn is_well(
+    target: &Target,
+    program: &Path,
+    seconds: u64,
+    seed: Option<u64>,
+) -> Result<bool, String> {
     eprintln!("== {}: for {seconds} s", target.name);
-    let output =
-        fuzz(target, seconds, seed).output().map_err(|why| format!("cannot start cargo: {why}"))?;
+    let output = fuzz(target, program, seconds, seed)
+        .output()
+        .map_err(|why| format!("cannot start {}: {why}", program.display()))?;
     let said = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() {
         let complaint = String::from_utf8_lossy(&output.stderr);
@@ -137,16 +147,14 @@ fn is_well(target: &Target, seconds: u64, seed: Option<u64>) -> Result<bool, Str
     Ok(true)
 }
 
-fn fuzz(target: &Target, seconds: u64, seed: Option<u64>) -> Command {
-    let cargo = cargo();
+fn fuzz(target: &Target, program: &Path, seconds: u64, seed: Option<u64>) -> Command {
     let mut shell = Command::new("sh");
     let limited = format!("ulimit -v {ADDRESS_KIB_MAX}; exec \"$@\"");
-    shell.args(["-c", &limited, "sh"]).arg(cargo.get_program());
-    shell.current_dir(crate::tree::root());
-    // Otherwise it would build once more, and within the limit.
+    shell.args(["-c", &limited, "sh"]).arg(program);
+    shell.args(["--exact", target.test, "--nocapture", "--test-threads", "1"]);
+    // Where cargo runs tests.
+    shell.current_dir(crate::tree::root().join("crates").join(target.package));
     untold(&mut shell);
-    shell.args(["test", "--quiet", "-p", target.package]).args(target.program);
-    shell.args(["--", "--exact", target.test, "--nocapture", "--test-threads", "1"]);
     // Some targets catch panics of libraries below them, and a backtrace takes longer than the rest.
     shell.env("RUST_BACKTRACE", "0");
     shell.env("FUZZ_ONLY", target.name).env("FUZZ_SECONDS", seconds.to_string());
@@ -156,9 +164,62 @@ fn fuzz(target: &Target, seconds: u64, seed: Option<u64>) -> Command {
     shell
 }
 
+/// Builds the tests of the workspace, all of them: package by package, cargo would choose other
+/// features for what they share, and build most of it a second time. What it says of each program.
+fn build() -> Result<Vec<Value>, String> {
+    let mut build = cargo();
+    build.args(["test", "--workspace", "--no-run", "--message-format"]);
+    build.arg("json-render-diagnostics").stderr(Stdio::inherit());
+    let output = build.output().map_err(|why| format!("cannot start cargo: {why}"))?;
+    if !output.status.success() {
+        return Err("the tests cannot be built".to_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stdout);
+    Ok(said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+}
+
+impl Target {
+    /// The program that this target is in, if cargo speaks of that.
+    fn program_in(&self, built: &Value) -> Option<PathBuf> {
+        let (kind, name) = self.program;
+        let manifest = Path::new(built["manifest_path"].as_str()?);
+        let is_ours = manifest.parent()?.ends_with(self.package);
+        let is_test = built["profile"]["test"] == true;
+        let is_kind = built["target"]["kind"].as_array()?.iter().any(|it| it == kind);
+        let is_named = name.is_none_or(|name| built["target"]["name"] == name);
+        let program = built["executable"].as_str().map(PathBuf::from)?;
+        (is_ours && is_test && is_kind && is_named).then_some(program)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_target_is_in_one_of_the_programs_that_were_built() {
+        let said = |package: &str, kind: &str, name: &str, test: bool| {
+            json!({"reason": "compiler-artifact", "manifest_path": format!("/x/crates/{package}/Cargo.toml"),
+                   "target": {"kind": [kind], "name": name}, "profile": {"test": test}, "executable": name})
+        };
+        let built = [
+            json!({"reason": "build-finished", "success": true}),
+            said("sardonyx-core", "test", "it", true),
+            said("sardonyx", "lib", "sardonyx", true),
+            said("sardonyx", "bin", "sardonyx", false),
+            said("sardonyx", "test", "it", true),
+            said("sardonyx", "bin", "sardonyx", true),
+        ];
+        let places = |target: Target| -> Vec<usize> {
+            (0..built.len()).filter(|it| target.program_in(&built[*it]).is_some()).collect()
+        };
+        assert_eq!(places(target("a", "sardonyx-core", IT, "")), [1]);
+        assert_eq!(places(target("b", "sardonyx", LIB, "")), [2]);
+        assert_eq!(places(target("c", "sardonyx", PROGRAM, "")), [5]);
+        assert_eq!(places(target("d", "sardonyx-store", LIB, "")), [0; 0]);
+    }
 
     #[test]
     fn every_target_has_a_corpus_and_every_corpus_a_target() {
