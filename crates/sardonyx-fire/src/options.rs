@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 use crate::{
     fault::KINDS,
     judge::traffic::{Least, ORDINARY, USUAL},
-    plan::Plan,
+    plan::{Kinds, Plan},
 };
 
 /// Where the log is.
@@ -94,6 +94,11 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = USUAL.ids_a_second, conflicts_with = "soak")]
     pub ids_least: f64,
 
+    /// Every kind of fault, instead of about half of them: what comes all the time hides what is rare, so
+    /// this is no substitute for other seeds.
+    #[arg(long, conflicts_with = "soak")]
+    pub every_kind: bool,
+
     /// Kinds of faults that the plan is to do without, otherwise as it is; --plan shows their names.
     #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = kinds(), conflicts_with = "soak")]
     pub leave_out: Vec<String>,
@@ -117,7 +122,10 @@ impl Options {
     pub fn plan(&self, has_sandbox: bool) -> Plan {
         match self.soak {
             true => Plan::soak(self.seed, self.storm_ms()),
-            false => Plan::draw_without(self.seed, self.storm_ms(), has_sandbox, &self.leave_out),
+            false => {
+                let kinds = if self.every_kind { Kinds::All } else { Kinds::Some };
+                Plan::draw_of(self.seed, self.storm_ms(), has_sandbox, kinds, &self.leave_out)
+            }
         }
     }
 

@@ -42,15 +42,30 @@ pub struct Step {
     pub fault: Fault,
 }
 
+/// Of which kinds of faults a plan is drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kinds {
+    /// About half of them, as the seed has it.
+    Some,
+    /// Every kind that is possible.
+    All,
+}
+
 impl Plan {
     /// The plan of a seed. Which kinds of faults there are, and how often each, differs from seed to
     /// seed: faults that always come together hide each other.
     pub fn draw(seed: u64, storm_ms: u64, has_sandbox: bool) -> Plan {
-        Plan::draw_without(seed, storm_ms, has_sandbox, &[])
+        Plan::draw_of(seed, storm_ms, has_sandbox, Kinds::Some, &[])
     }
 
-    /// The same plan without some kinds of faults: which of them does it take for a failure?
-    pub fn draw_without(seed: u64, storm_ms: u64, has_sandbox: bool, left_out: &[String]) -> Plan {
+    /// The same plan with every kind of fault, or without some: which of them does it take for a failure?
+    pub fn draw_of(
+        seed: u64,
+        storm_ms: u64,
+        has_sandbox: bool,
+        kinds: Kinds,
+        left_out: &[String],
+    ) -> Plan {
         let mut rng = Rng::of(seed, 0);
         let mut plan = Plan { seed, storm_ms, kinds: Vec::new(), steps: Vec::new() };
         for (stream, kind) in (1..).zip(KINDS) {
@@ -58,7 +73,8 @@ impl Plan {
             let (is_wanted, every_ms) = (rng.chance(50), log_uniform(&mut rng, kind.every_ms));
             let is_possible = has_sandbox || !kind.needs_sandbox;
             let is_left_out = left_out.iter().any(|it| it == kind.name);
-            if (is_wanted || kind.is_constant) && is_possible && !is_left_out {
+            let is_wanted = is_wanted || kind.is_constant || kinds == Kinds::All;
+            if is_wanted && is_possible && !is_left_out {
                 plan.kinds.push((kind.name.to_owned(), every_ms));
                 plan.add(kind, every_ms, &mut Rng::of(seed, stream));
             }
@@ -212,13 +228,24 @@ mod tests {
     #[test]
     fn what_is_left_out_is_all_that_is_missing() {
         let whole = Plan::draw(1, 10 * MINUTE, true);
-        let less = Plan::draw_without(1, 10 * MINUTE, true, &["kill".to_owned()]);
+        let less = Plan::draw_of(1, 10 * MINUTE, true, Kinds::Some, &["kill".to_owned()]);
         let is_kill =
             |fault: &Fault| matches!(fault, Fault::Kill { nodes, .. } if nodes.len() == 1);
         let mut expected = whole.steps.clone();
         expected.retain(|step| !is_kill(&step.fault));
         assert!(whole.steps.len() > expected.len() + 100);
         assert_eq!(less.steps, expected);
+    }
+
+    #[test]
+    fn every_kind_is_what_the_seed_has_and_all_others() {
+        let some = Plan::draw(1, 10 * MINUTE, true);
+        let all = Plan::draw_of(1, 10 * MINUTE, true, Kinds::All, &[]);
+        let names: Vec<_> = all.kinds.iter().map(|(name, _)| name.as_str()).collect();
+        let known: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
+        assert_eq!(names, known);
+        assert!(some.kinds.len() < all.kinds.len());
+        assert!(some.steps.iter().all(|step| all.steps.contains(step)), "the same, and more");
     }
 
     #[test]

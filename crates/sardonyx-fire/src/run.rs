@@ -141,6 +141,7 @@ async fn whole(
     until(START_MAX, "one ring at first", || ring(&world, &record).is_empty()).await?;
     say("one ring; the storm begins");
 
+    let drawn_before = n_drawn(&world)?;
     let stream = Stream::new(plan.seed, &dir).map_err(at(&dir))?;
     let begun = Instant::now();
     let writing = stream.clone();
@@ -152,15 +153,17 @@ async fn whole(
     let jobs = jobs?;
     let seconds = begun.elapsed().as_secs_f64();
     let n_due = stream.n_written();
+    let n_ids = n_drawn(&world)? - drawn_before;
     stream.slow_down();
     world.trace.note("calm", json!({}));
     say(&format!("{} jobs; now it calms down", jobs.len()));
 
     let grown = gauge.seen();
-    let calm = calm(options, &world, &record, &jobs, &stream, n_due).await;
-    world.trace.note("calm-over", json!({"late": calm}));
+    let late = calm(options, &world, &record, &jobs, &stream, n_due).await;
+    let mesh = one_mesh(options, &world, &pollers).await;
+    world.trace.note("calm-over", json!({"late": late}));
     let sightings = pollers.stop();
-    let seen = Seen { seconds, jobs, stream, n_due, late: calm, sightings };
+    let seen = Seen { seconds, jobs, stream, n_due, n_ids, late, mesh, sightings };
     let mut verdict = judge(options, plan, &world, &store, seen).await?;
     if options.soak {
         verdict.findings.extend(judge_growth(&grown, seconds));
@@ -339,13 +342,46 @@ async fn calm(
     late
 }
 
+/// Waits until all nodes follow one leader with one table, and says how long that took.
+async fn one_mesh(options: &Options, world: &World, pollers: &Pollers) -> Finding {
+    let (begun, since) = (Instant::now(), trace::now_micros());
+    let differ = || end::mesh(&pollers.views(since), Place::nodes().count());
+    let max = Duration::from_secs(options.calm);
+    let waited = until(max, "", || differ().is_empty()).await;
+    let after = begun.elapsed();
+    world.trace.note("one-mesh", json!({"after-ms": after.as_millis() as u64}));
+    let broken = waited.map_or_else(|_| differ(), |()| Vec::new());
+    let seen = format!("{:.1} s after all jobs were over", after.as_secs_f64());
+    Finding::new("MB-9: one leader and one table of members, for all nodes", seen, broken)
+}
+
+/// How many ids have been written down so far.
+fn n_drawn(world: &World) -> Result<u64, String> {
+    Ok(drawn(world)?.iter().map(|(_, runs)| ids::n_in(runs)).sum())
+}
+
+/// What each process that draws ids has written down.
+fn drawn(world: &World) -> Result<Vec<(String, Vec<ids::Run>)>, String> {
+    let dir = world.paths.of("ids");
+    let entries = fs::read_dir(&dir).map_err(at(&dir))?;
+    let each = entries.map(|entry| {
+        let path = entry.map_err(at(&dir))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok((name, ids::runs(&fs::read(&path).map_err(at(&path))?)))
+    });
+    each.collect()
+}
+
 /// What a run leaves for its judge.
 struct Seen {
     seconds: f64,
     jobs: Vec<Job>,
     stream: Stream,
     n_due: u64,
+    /// How many ids were drawn in the storm.
+    n_ids: u64,
     late: Vec<String>,
+    mesh: Finding,
     sightings: Vec<Sighting>,
 }
 
@@ -382,8 +418,8 @@ async fn judge(
         judge_ring(world, &played, last).await,
         judge_tokens(&seen, &traced),
     ];
-    let (n_ids, of_ids) = judge_ids(options, world).await?;
-    findings.push(of_ids);
+    findings.push(seen.mesh);
+    findings.push(judge_ids(options, world).await?);
     findings.push(Finding::new(
         "how processes ended",
         format!("{} ended by themselves", trace::exits(&traced).len()),
@@ -393,13 +429,15 @@ async fn judge(
         seconds: seen.seconds,
         kills: trace::kills(&traced),
         rows: seen.jobs.iter().map(|job| job.rows).sum::<u64>() + seen.n_due,
-        ids: n_ids,
+        ids: seen.n_ids,
     };
+    let mut void = traffic::judge(&traffic, &options.least());
+    void.extend(trace::vain(&traced));
     Ok(Verdict {
         seed: plan.seed,
         kinds: plan.kinds.clone(),
         dir: dir.clone(),
-        void: traffic::judge(&traffic, &options.least()),
+        void,
         traffic,
         counts: trace::counts(&traced),
         findings,
@@ -527,19 +565,13 @@ fn judge_growth(grown: &gauge::Seen, seconds: f64) -> [Finding; 2] {
     [of_processes, Finding::new("the log is bounded", seen, broken)]
 }
 
-async fn judge_ids(options: &Options, world: &World) -> Result<(u64, Finding), String> {
-    let dir = world.paths.of("ids");
-    let (mut all, mut broken, mut n_files) = (Vec::new(), Vec::new(), 0);
+async fn judge_ids(options: &Options, world: &World) -> Result<Finding, String> {
     // Nobody draws any more while we read.
     world.drawers.iter().for_each(|drawer| drawer.kill(&world.trace));
-    for entry in fs::read_dir(&dir).map_err(at(&dir))? {
-        let path = entry.map_err(at(&dir))?.path();
-        let runs = ids::runs(&fs::read(&path).map_err(at(&path))?);
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        broken.extend(ids::grows(&name, &runs));
-        all.extend(runs);
-        n_files += 1;
-    }
+    let drawn = drawn(world)?;
+    let n_files = drawn.len();
+    let mut broken: Vec<_> = drawn.iter().flat_map(|(name, runs)| ids::grows(name, runs)).collect();
+    let mut all: Vec<_> = drawn.into_iter().flat_map(|(_, runs)| runs).collect();
     let (n_ids, twice) = ids::differ(&mut all);
     broken.extend(twice);
     let store = Store::open(&world.ids_url, sardonyx_store::Options::default()).await;
@@ -554,5 +586,5 @@ async fn judge_ids(options: &Options, world: &World) -> Result<(u64, Finding), S
     };
     broken.extend(ids::below_marks(&all, decode, &marks));
     let what = format!("{n_ids} ids of {n_files} processes, {} numbers", marks.len());
-    Ok((n_ids, Finding::new("ID-1, ID-2, ID-4: no id twice, all below their marks", what, broken)))
+    Ok(Finding::new("ID-1, ID-2, ID-4: no id twice, all below their marks", what, broken))
 }

@@ -1,6 +1,7 @@
 //! What was done and what happened by itself, one JSON object a line, with the time.
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::{self, Write as _},
     path::Path,
@@ -73,6 +74,24 @@ pub fn counts(lines: &[Value]) -> Vec<(String, u64)> {
     names.iter().map(|name| ((*name).to_owned(), count(lines, name))).collect()
 }
 
+/// Kinds of faults of which not a single one could be carried out, and why the last could not: such a run
+/// says nothing about them.
+pub fn vain(lines: &[Value]) -> Vec<String> {
+    let kind = |fault: &Value| fault["fault"].as_str().unwrap_or_default().to_owned();
+    let mut tried: BTreeMap<String, (u64, u64, &str)> = BTreeMap::new();
+    for line in lines {
+        if line["what"] == "fault" {
+            tried.entry(kind(line)).or_default().0 += 1;
+        } else if line["what"] == "fault-failed" {
+            let (_, n_failed, why) = tried.entry(kind(&line["fault"])).or_default();
+            *n_failed += 1;
+            *why = line["why"].as_str().unwrap_or_default();
+        }
+    }
+    let vain = tried.into_iter().filter(|(_, (n, n_failed, _))| n_failed >= n);
+    vain.map(|(kind, (_, n, why))| format!("none of {n} {kind} was carried out: {why}")).collect()
+}
+
 /// How long an answer that was half ready when its process was stopped may take afterwards.
 const ON_ITS_WAY_MICROS: u64 = 500_000;
 
@@ -121,6 +140,24 @@ mod tests {
     fn a_pause_has_a_beginning_and_an_end() {
         let to_micros = 20 + ON_ITS_WAY_MICROS;
         assert_eq!(stillnesses(&lines()), [Stillness { node: 1, from_micros: 10, to_micros }]);
+    }
+
+    #[test]
+    fn a_kind_of_which_none_was_carried_out_is_named() {
+        let lines = |failed: &str| {
+            let kill = "{\"what\":\"fault\",\"fault\":\"kill\",\"nodes\":[1]}\n";
+            let full = "{\"what\":\"fault\",\"fault\":\"disk-full\",\"node\":1}\n";
+            read(&[kill, kill, full, failed].concat())
+        };
+        let failed = |kind: &str| {
+            format!(
+                "{{\"what\":\"fault-failed\",\"fault\":{{\"fault\":\"{kind}\"}},\"why\":\"no\"}}\n"
+            )
+        };
+        assert_eq!(vain(&lines("")), [""; 0]);
+        assert_eq!(vain(&lines(&failed("kill"))), [""; 0], "the other was");
+        assert_eq!(vain(&lines(&failed("disk-full"))), ["none of 1 disk-full was carried out: no"]);
+        assert_eq!(vain(&lines(&failed("kill").repeat(2))).len(), 1);
     }
 
     #[test]

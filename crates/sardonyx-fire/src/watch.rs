@@ -1,6 +1,7 @@
 //! Who looks on: the log as it grows, tokens as they are held, processes that end by themselves.
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::{self, BufRead as _, BufReader, Write as _},
     path::Path,
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::{
     judge::{
+        end::MeshView,
         log::{Line, Played},
         tokens::Sighting,
     },
@@ -123,15 +125,24 @@ pub(crate) async fn look_after(world: Arc<World>) {
     }
 }
 
-/// Asks every node again and again whether it has a token, from beside it.
+/// Asks every node again and again what the mesh is to it, from beside it.
 pub(crate) struct Pollers {
     children: Vec<Child>,
-    seen: Arc<Mutex<Vec<Sighting>>>,
+    seen: Arc<Mutex<Reports>>,
+}
+
+/// What nodes said of the mesh.
+#[derive(Default)]
+struct Reports {
+    /// Every token that was seen.
+    sightings: Vec<Sighting>,
+    /// What each node said last, and when.
+    last: BTreeMap<usize, (u64, MeshView)>,
 }
 
 impl Pollers {
     pub(crate) fn start(world: &World) -> io::Result<Pollers> {
-        let (mut children, seen) = (Vec::new(), Arc::new(Mutex::new(Vec::new())));
+        let (mut children, seen) = (Vec::new(), Arc::<Mutex<Reports>>::default());
         for (node, place) in Place::nodes().enumerate() {
             let at = format!("127.0.0.1:{}", world.site.port(place, Port::MeshHttp));
             let program = world.paths.program.display().to_string();
@@ -142,10 +153,11 @@ impl Pollers {
             let (out, seen) = (child.stdout.take(), Arc::clone(&seen));
             let reading = move || {
                 for line in out.into_iter().flat_map(|it| BufReader::new(it).lines()) {
-                    let Some(sighting) = line.ok().and_then(|it| sighting(node, &it)) else {
+                    let Some(report) = line.ok().and_then(|it| serde_json::from_str(&it).ok())
+                    else {
                         continue;
                     };
-                    seen.lock().unwrap_or_else(PoisonError::into_inner).push(sighting);
+                    seen.lock().unwrap_or_else(PoisonError::into_inner).hear(node, &report);
                 }
             };
             std::thread::spawn(reading);
@@ -158,7 +170,14 @@ impl Pollers {
     pub(crate) fn stop(mut self) -> Vec<Sighting> {
         self.end();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *seen)
+        std::mem::take(&mut seen.sightings)
+    }
+
+    /// What each node said last, if it said it after that moment.
+    pub(crate) fn views(&self, since_micros: u64) -> BTreeMap<usize, MeshView> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let recent = seen.last.iter().filter(|(_, (at, _))| *at > since_micros);
+        recent.map(|(node, (_, view))| (*node, view.clone())).collect()
     }
 
     fn end(&mut self) {
@@ -176,9 +195,15 @@ impl Drop for Pollers {
     }
 }
 
-/// A report in which a node has a token.
-fn sighting(node: usize, line: &str) -> Option<Sighting> {
-    let report: Value = serde_json::from_str(line).ok()?;
-    let version = report["token"]["version"].as_u64()?;
-    Some(Sighting { at_micros: report["now-micros"].as_u64()?, node, version })
+impl Reports {
+    fn hear(&mut self, node: usize, report: &Value) {
+        let Some(at_micros) = report["now-micros"].as_u64() else { return };
+        if let Some(version) = report["token"]["version"].as_u64() {
+            self.sightings.push(Sighting { at_micros, node, version });
+        }
+        let leader = &report["leader"];
+        let named = leader["address"].as_str().map(|it| format!("{it} {}", leader["version"]));
+        let table = report["digest"].as_str().unwrap_or_default().to_owned();
+        self.last.insert(node, (at_micros, MeshView { leader: named, table }));
+    }
 }

@@ -2,9 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sardonyx_core::{JobScheduler, PeerId, Replica, peer::Standing, replica::job::Job};
+use sardonyx_core::{
+    Entry, JobScheduler, Outcome, PeerId, Replica, peer::Standing, replica::job::Job,
+};
 
-use crate::world::{READ_MAX, World};
+use crate::{
+    twins,
+    world::{READ_MAX, World},
+};
 
 /// A check by name, and what it found wrong.
 pub type Check = fn(&World) -> Result<(), String>;
@@ -112,6 +117,18 @@ fn peers_needed(job: &Job) -> usize {
     let needs = open
         .map(|(task, limits)| limits.min_peers.unwrap_or(0).max(covered).min(most(task)) as usize);
     needs.sum::<usize>().max(1)
+}
+
+/// What must hold after every entry, wherever the log is from: what the laws of the core do not say,
+/// because it takes the entry and the cluster before it, or a second way to compute the same.
+pub fn after_entry(
+    entry: &Entry,
+    outcome: &Outcome,
+    old: &Replica,
+    new: &Replica,
+) -> Result<(), String> {
+    protected_jobs_are_covered(new)?;
+    twins::check(entry, outcome, old, new)
 }
 
 /// A protected job runs whole or not at all: the entry after which there are too few peers takes

@@ -442,9 +442,9 @@ impl World {
                 self.note(who, &what);
                 self.probes.see(&entry, &old, &self.store.replica);
                 self.no_job_comes_back()?;
-                checks::protected_jobs_are_covered(&self.store.replica)?;
-                if self.store.check_every == 1 {
-                    twins::check(&entry, outcome, &old, &self.store.replica)?;
+                match self.store.check_every == 1 {
+                    true => checks::after_entry(&entry, outcome, &old, &self.store.replica)?,
+                    false => checks::protected_jobs_are_covered(&self.store.replica)?,
                 }
                 if self.store.replica.n_peers() > old.n_peers() {
                     self.joined_at = self.now;

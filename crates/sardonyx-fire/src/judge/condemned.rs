@@ -59,6 +59,26 @@ const GHOST: [&str; 3] = [
     r#"{"fn":"volunteer-for-task","args":{"peers":["z"]}}"#,
 ];
 
+/// AL-4: a protected job of two tasks loses one of its two peers.
+const UNCOVERED: [&str; 7] = [
+    A,
+    B,
+    r#"{"fn":"notify-join-cluster","args":{"joiner":"b","observer":"a","subject":"a"}}"#,
+    r#"{"fn":"accept-join-cluster","args":{"joiner":"b","observer":"a","subject":"a"}}"#,
+    r#"{"fn":"submit-job","args":{"id":"j","tasks":["t","u"],
+        "job":{"name":"j","partial-coverage-protection":true}}}"#,
+    r#"{"fn":"volunteer-for-task","args":{"peers":["a","b"]}}"#,
+    r#"{"fn":"leave-cluster","args":{"peer":"b"}}"#,
+];
+
+/// AL-8: one peer for two jobs, of which each is due half of it.
+const SHARED: [&str; 4] = [
+    r#"{"fn":"configure-cluster","args":{"job-scheduler":"percentage"}}"#,
+    A,
+    r#"{"fn":"submit-job","args":{"id":"j","tasks":["t"],"job":{"name":"j","percentage":50}}}"#,
+    r#"{"fn":"submit-job","args":{"id":"k","tasks":["t"],"job":{"name":"k","percentage":50}}}"#,
+];
+
 #[test]
 fn lr_a_ring_that_is_none() {
     assert_eq!(play(&STITCHED), [""; 0], "with the rule it is refused");
@@ -93,6 +113,18 @@ fn al_a_task_for_nobody() {
 }
 
 #[test]
+fn al_a_protected_job_that_runs_in_part() {
+    assert_eq!(play(&UNCOVERED), [""; 0], "with the rule it lets go of its peers");
+    is_condemned("AL-4", with_mutant(Some(Mutant::CoverageKept), || play(&UNCOVERED)));
+}
+
+#[test]
+fn al_a_scheduler_that_hands_out_too_little() {
+    assert_eq!(play(&SHARED), [""; 0], "with the rule one of them gets it");
+    is_condemned("AL-8", with_mutant(Some(Mutant::RoundedAway), || play(&SHARED)));
+}
+
+#[test]
 fn dp_rows_that_are_lost_and_rows_that_are_there_twice() {
     let lines = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
     is_condemned("DP-1", outputs::compare("j", &lines("a b c"), &lines("a c")));
@@ -113,6 +145,13 @@ fn mb_two_tokens_at_once() {
     is_condemned("MB-2", broken);
     let (_, broken) = tokens::judge(&[seen(1, 0, 3), seen(5, 1, 3)]);
     is_condemned("MB-1", broken);
+}
+
+#[test]
+fn mb_nodes_that_follow_different_leaders() {
+    let view = |leader: &str| end::MeshView { leader: Some(leader.into()), table: "t".into() };
+    let views = BTreeMap::from([(0, view("a 7")), (1, view("b 7"))]);
+    is_condemned("MB-9", end::mesh(&views, 2));
 }
 
 #[test]

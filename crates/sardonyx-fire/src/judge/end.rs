@@ -29,6 +29,38 @@ pub fn ring(replica: &Replica, living: &BTreeMap<String, usize>) -> Vec<String> 
     broken
 }
 
+/// What the mesh is to one of its nodes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MeshView {
+    /// Whom it follows, and in which version.
+    pub leader: Option<String>,
+    /// The digest of its table of members.
+    pub table: String,
+}
+
+/// So many nodes say whom they follow, and all follow the same with the same table.
+pub fn mesh(views: &BTreeMap<usize, MeshView>, n_nodes: usize) -> Vec<String> {
+    let mut broken = Vec::new();
+    if views.len() < n_nodes {
+        broken.push(format!("{} of {n_nodes} nodes say what the mesh is", views.len()));
+    }
+    let first = views.first_key_value();
+    for (node, view) in views {
+        match &view.leader {
+            None => broken.push(format!("node {node} follows nobody")),
+            Some(leader) => {
+                if let Some((other, its)) = first.filter(|(_, its)| *its != view) {
+                    broken.push(format!(
+                        "node {node} follows {leader} with the table {}, node {other} has {its:?}",
+                        view.table
+                    ));
+                }
+            }
+        }
+    }
+    broken
+}
+
 /// What each node says the cluster is at one position is what the log comes to there.
 pub fn agree(wanted: &Replica, said: &[(String, Result<Replica, String>)]) -> Vec<String> {
     let mut broken = Vec::new();
@@ -100,6 +132,22 @@ mod tests {
         assert_eq!(agree(&wanted, &said(Ok(wanted.clone()))), [""; 0]);
         assert_eq!(agree(&wanted, &said(Ok(cluster(&["b", "a"])))).len(), 1);
         assert_eq!(agree(&wanted, &said(Err("silence".into()))).len(), 1);
+    }
+
+    #[test]
+    fn a_mesh_of_two_minds_is_found() {
+        let view = |leader: &str, table: &str| MeshView {
+            leader: Some(leader.into()),
+            table: table.into(),
+        };
+        let views = |second| BTreeMap::from([(0, view("a 7", "t")), (1, second)]);
+        assert_eq!(mesh(&views(view("a 7", "t")), 2), [""; 0]);
+        for other in [view("b 7", "t"), view("a 8", "t"), view("a 7", "u")] {
+            assert_eq!(mesh(&views(other), 2).len(), 1);
+        }
+        let nobody = MeshView { leader: None, table: "t".into() };
+        assert_eq!(mesh(&views(nobody), 2).len(), 1);
+        assert_eq!(mesh(&views(view("a 7", "t")), 3).len(), 1, "one is silent");
     }
 
     #[test]

@@ -24,6 +24,11 @@ pub fn runs(bytes: &[u8]) -> Vec<Run> {
     bytes.chunks_exact(16).map(|it| Run { first: number(&it[..8]), n: number(&it[8..]) }).collect()
 }
 
+/// How many ids those are.
+pub fn n_in(runs: &[Run]) -> u64 {
+    runs.iter().fold(0, |sum, run| sum.saturating_add(run.n))
+}
+
 /// What one process drew only grows.
 pub fn grows(name: &str, runs: &[Run]) -> Vec<String> {
     let falls = runs.windows(2).filter(|pair| pair[1].first < pair[0].end());
@@ -45,7 +50,7 @@ pub fn differ(runs: &mut [Run]) -> (u64, Vec<String>) {
         }
         end = end.max(run.end());
     }
-    (runs.iter().fold(0, |sum: u64, run| sum.saturating_add(run.n)), broken)
+    (n_in(runs), broken)
 }
 
 /// The number and the time of an id's last, and what marks there are: times only below them.

@@ -1,11 +1,12 @@
-//! The log, played entry by entry from where it begins: every law after every entry, and what is over
-//! stays over.
+//! The log, played entry by entry from where it begins: after every entry every law, and what the
+//! simulator checks; and what is over stays over.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use sardonyx_core::{
     Command, Entry, JobId, PeerId, Position, Replica, TaskId, laws, replica::job::JobOutcome, wire,
 };
+use sardonyx_sim::checks::after_entry;
 use serde_json::{Value, json};
 
 /// What a reader of the log was handed.
@@ -115,8 +116,11 @@ impl Played {
         } else {
             None
         };
+        let old = self.replica.clone();
         let outcome = self.replica.play(entry);
-        if let Err(broken) = laws::check(&self.replica) {
+        let lawful = laws::check(&self.replica).map_err(|broken| broken.to_string());
+        let checked = lawful.and_then(|()| after_entry(entry, &outcome, &old, &self.replica));
+        if let Err(broken) = checked {
             self.broken.push(format!("after entry {at} ({}): {broken}", entry.command.name()));
         }
         if outcome.is_err() {

@@ -12,7 +12,7 @@ pub struct Traffic {
     pub kills: u64,
     /// How many rows jobs were given.
     pub rows: u64,
-    /// How many ids were drawn.
+    /// How many ids were drawn; those of the calm do not count.
     pub ids: u64,
 }
 
