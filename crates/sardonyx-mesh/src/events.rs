@@ -10,6 +10,8 @@
 
 pub(crate) mod asks;
 pub mod envelope;
+#[cfg(test)]
+mod fuzz;
 pub(crate) mod head;
 pub(crate) mod queue;
 pub(crate) mod receivers;

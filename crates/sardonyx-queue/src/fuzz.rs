@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout)]
 
 #[path = "../../../fuzz/harness.rs"]
-mod harness;
+pub(crate) mod harness;
 
 use std::{
     io,

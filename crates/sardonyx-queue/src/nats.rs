@@ -23,6 +23,8 @@
 
 pub(crate) mod board;
 mod desk;
+#[cfg(test)]
+mod fuzz;
 mod larder;
 pub(crate) mod names;
 mod servers;

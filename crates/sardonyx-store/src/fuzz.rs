@@ -15,6 +15,7 @@ use crate::{
     Error, Origin, Token,
     embedded::{FRAME_BYTES, HEADER_BYTES, RECORD_BYTES},
     golden::forms,
+    pieces::{PIECE_BYTES, Pointer},
     remote::{Answer, Ask, FRAME_BYTES_MAX, HELLO_BYTES_MAX, Hello, Welcome, receive},
 };
 
@@ -64,6 +65,52 @@ fn an_origin() {
                 "read".into()
             }
         }
+    });
+}
+
+/// A pointer as it lies on a server: where, which, in how many pieces, how long, and its checksum.
+fn pointer(n_pieces: u32, origin: &[u8]) -> Vec<u8> {
+    let crc = crc32c::crc32c(origin);
+    postcard::to_stdvec(&(42_u64, 7_u64, n_pieces, origin.len() as u64, crc)).expect("written")
+}
+
+/// The first byte says how long the pointer is; behind it are the pieces that it points to.
+#[test]
+fn a_pointer_and_its_pieces() {
+    let input = |pointer: &[u8], pieces: &[u8]| [&[pointer.len() as u8], pointer, pieces].concat();
+    let seeds = vec![
+        input(&pointer(1, b"an origin"), b"an origin"),
+        input(&pointer(u32::MAX, b"an origin"), b"an orig"),
+        input(&pointer(0, b""), b""),
+        input(&pointer(1, &form("origin")), &form("origin")),
+    ];
+    Target { name: "store-pieces", seeds, words: &[] }.run(|input| {
+        let Some((n, rest)) = input.split_first() else { return "empty".into() };
+        let (pointer, found) = rest.split_at(usize::from(*n).min(rest.len()));
+        let pointer = match Pointer::from_bytes(pointer) {
+            Err(Error::Corrupt(why)) => return why,
+            Err(why) => panic!("what is damaged is not called so: {why:?}"),
+            Ok(pointer) => pointer,
+        };
+        let again = Pointer::from_bytes(&pointer.to_bytes());
+        assert_eq!(again.as_ref(), Ok(&pointer), "what was read can be written");
+        // By its name an origin is deleted when there is a later one.
+        if let Some(next) = pointer.position.0.checked_add(1) {
+            assert!(pointer.name() < format!("{next:016x}"), "{}", pointer.name());
+        }
+        // As a backend does it: what is named and not there costs nothing.
+        let pieces = found.chunks(PIECE_BYTES).take(pointer.n_pieces as usize);
+        let origin = pieces.collect::<Vec<_>>().concat();
+        let is_whole = pointer.is_whole(&origin);
+        if is_whole {
+            let mut other = origin.clone();
+            other.push(0);
+            assert!(!pointer.is_whole(&other), "a byte too many is noticed");
+            other.truncate(origin.len());
+            other.iter_mut().take(1).for_each(|byte| *byte ^= 1);
+            assert!(origin.is_empty() || !pointer.is_whole(&other), "a wrong bit is noticed");
+        }
+        format!("{is_whole} {:?}", Origin::from_bytes(pointer.position, &origin).map(drop))
     });
 }
 

@@ -2,7 +2,7 @@
 //! a known reason are complained about in the right place.
 
 #[path = "../../../../fuzz/harness.rs"]
-mod harness;
+pub(crate) mod harness;
 
 use std::{
     path::Path,

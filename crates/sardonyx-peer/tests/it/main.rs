@@ -10,5 +10,6 @@ mod fuzz;
 mod jobs;
 mod lives;
 mod rings;
+mod told;
 mod trimming;
 mod world;

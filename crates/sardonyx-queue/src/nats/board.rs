@@ -13,6 +13,9 @@ use crate::{
     transaction::Refused,
 };
 
+/// Nobody counts that far, and who goes on from there still has numbers left.
+const COUNT_MAX: u64 = u64::MAX / 2;
+
 /// A message by its place: from whom, in which lane, at which sequence of the queue's stream.
 pub(crate) type Spot = (String, Lane, u64);
 
@@ -81,6 +84,16 @@ pub(crate) struct Board {
 }
 
 impl Board {
+    /// Reads one that lies on the servers. With numbers at their end a later transaction or session would
+    /// get one that was had before.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Board, String> {
+        let board: Board = postcard::from_bytes(bytes).map_err(|why| why.to_string())?;
+        match board.n.max(board.n_sessions) {
+            ..=COUNT_MAX => Ok(board),
+            n => Err(format!("{n} transactions or sessions cannot be")),
+        }
+    }
+
     /// A roster; `false` if it is no news.
     pub(crate) fn announce(&mut self, roster: &Roster) -> bool {
         if self.roster.as_ref().is_some_and(|present| present.at >= roster.at) {
@@ -172,7 +185,7 @@ impl Board {
                 continue;
             }
             let known = lane.known.entry(spot.2).or_insert(Known { attempt: 0, holder: None });
-            known.attempt += 1;
+            known.attempt = known.attempt.saturating_add(1);
             known.holder = Some(session);
             lane.taken = lane.taken.max(spot.2);
             taking.taken.push((spot.clone(), known.attempt));
@@ -260,6 +273,21 @@ mod tests {
         assert_eq!(take(&mut board, &[(5, (9, 0)), (6, (7, 2))]), (vec![5], vec![6]));
         assert!(board.is_done(&("up".to_owned(), None, 6)));
         assert!(!board.is_done(&("up".to_owned(), None, 5)), "somebody has it");
+    }
+
+    /// Found by the fuzzing: the next transaction had a number that was had before, or none.
+    #[test]
+    fn a_board_at_the_end_of_numbers_is_refused() {
+        let read = |board: &Board| Board::from_bytes(&postcard::to_stdvec(board).unwrap());
+        let full = |n, n_sessions| Board { n, n_sessions, ..board() };
+        assert!(read(&full(COUNT_MAX, COUNT_MAX)).is_ok());
+        assert!(read(&full(u64::MAX, 0)).unwrap_err().contains("cannot be"));
+        assert!(read(&full(0, COUNT_MAX + 1)).unwrap_err().contains("cannot be"));
+        let mut board = board();
+        assert_eq!(take(&mut board, &[(1, (7, 0))]), (vec![1], vec![]));
+        let known = board.lanes.values_mut().flat_map(|it| it.known.values_mut());
+        known.for_each(|it| *it = Known { attempt: u32::MAX, holder: None });
+        assert_eq!(take(&mut board, &[(1, (7, 0))]), (vec![1], vec![]), "however often");
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl Desk {
         let board = match found {
             None => (0, Board::default()),
             Some((revision, bytes)) => {
-                let board = postcard::from_bytes(&bytes);
+                let board = Board::from_bytes(&bytes);
                 let bad = |why| Refused::Unavailable(format!("{:?}: {why}", self.place));
                 (revision, board.map_err(bad)?)
             }
@@ -486,12 +486,25 @@ async fn read_envelope(
     subject: &str,
 ) -> Result<(u64, u64, Option<Bytes>), Refused> {
     let Some((revision, bytes)) = servers.read(subject).await? else { return Ok((0, 0, None)) };
-    let Some((n, rest)) = bytes.split_first_chunk::<8>() else {
-        return Err(Refused::Unavailable(format!("{subject} is not a key of ours")));
-    };
-    // A key that was taken away stays, so that a late writer does not bring it back.
+    let strange = || Refused::Unavailable(format!("{subject} is not a key of ours"));
+    let (n, value) = opened(&bytes).ok_or_else(strange)?;
+    Ok((revision, n, value))
+}
+
+/// A key's value as it lies on the servers, behind the transaction that wrote it. One that was taken away
+/// stays, so that a late writer does not bring it back.
+pub(super) fn envelope(n: u64, value: Option<&Bytes>) -> Bytes {
+    let mut envelope = n.to_le_bytes().to_vec();
+    envelope.push(u8::from(value.is_some()));
+    envelope.extend_from_slice(value.map_or(&[], |value| value));
+    Bytes::from(envelope)
+}
+
+/// What is in an envelope; `None` if it is none of ours.
+pub(super) fn opened(bytes: &Bytes) -> Option<(u64, Option<Bytes>)> {
+    let (n, rest) = bytes.split_first_chunk::<8>()?;
     let value = rest.first().filter(|tag| **tag == 1).map(|_| bytes.slice(9..));
-    Ok((revision, u64::from_le_bytes(*n), value))
+    Some((u64::from_le_bytes(*n), value))
 }
 
 /// A key's revision and value.
@@ -513,10 +526,7 @@ async fn put_key(
     n: u64,
 ) -> Result<(), Refused> {
     let subject = servers.names.key(place, key)?;
-    let mut envelope = n.to_le_bytes().to_vec();
-    envelope.push(u8::from(value.is_some()));
-    envelope.extend_from_slice(&value.unwrap_or_default());
-    let envelope = Bytes::from(envelope);
+    let envelope = envelope(n, value.as_ref());
     loop {
         let (revision, written_by, _) = read_envelope(servers, &subject).await?;
         if written_by >= n {

@@ -112,10 +112,11 @@ impl Tokens {
         let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
         let mut tokens = Tokens::default();
         for (at, line) in lines {
-            let form = "write a role and a hash, as `sardonyx token` prints them";
+            let form = "write read, submit or admin and a hash, as `sardonyx token` prints them";
             let (role, hash) = line.split_once(' ').ok_or_else(|| format!("line {at}: {form}"))?;
-            let role = Role::named(role).map_err(|why| format!("line {at}: {why}"))?;
             // What stands there instead may be a secret: it is not repeated.
+            let role = Role::named(role);
+            let role = role.map_err(|_| format!("line {at}: it begins with no role; {form}"))?;
             let hash = blake3::Hash::from_hex(hash.trim());
             let hash = hash.map_err(|_| format!("line {at}: this is no hash; {form}"))?;
             tokens.0.push((hash, role));
@@ -222,8 +223,10 @@ mod tests {
         let wrong = |text: &str| Tokens::parse(text).unwrap_err();
         assert!(wrong("").contains("sardonyx token"));
         assert!(wrong("boss 00").contains("read, submit or admin"));
-        let secret = wrong("read hunter2");
-        assert!(secret.contains("line 1") && !secret.contains("hunter2"));
+        for line in ["read hunter2", "hunter2 read", "hunter2"] {
+            let secret = wrong(line);
+            assert!(secret.contains("line 1") && !secret.contains("hunter2"), "{secret}");
+        }
         let line = Token::fresh().unwrap().line(Role::Read);
         let many = format!("{line}\n").repeat(TOKENS_MAX);
         assert!(Tokens::parse(&many).is_ok());

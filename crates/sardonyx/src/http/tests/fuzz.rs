@@ -1,4 +1,5 @@
-//! Whatever is asked of the API: an answer, and never one that says that we failed.
+//! Whatever is asked of the API: an answer, and never one that says that we failed. Whatever stands in
+//! the file that says who may ask: those whom it lets in, or a complaint.
 
 #[path = "../../../../../fuzz/harness.rs"]
 mod harness;
@@ -17,7 +18,7 @@ use tokio::{
 };
 
 use super::{Served, client::request};
-use crate::http::Terms;
+use crate::http::{Role, Terms, Tokens};
 
 /// How long an answer may take before nobody believes in it any more.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
@@ -207,5 +208,71 @@ fn bytes_on_the_line() {
             assert!(status == 0 || status == 100 || is_an_answer(status), "{status}");
             outcome(status, "")
         });
+    });
+}
+
+/// What somebody may do by the plainest reading of the file.
+fn said_of(secret: &str, text: &str) -> Option<Role> {
+    let hash = blake3::hash(secret.as_bytes()).to_hex();
+    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+    let pairs = lines.filter_map(|line| line.split_once(' '));
+    let theirs = pairs.filter(|(_, it)| it.trim().eq_ignore_ascii_case(&hash));
+    theirs.filter_map(|(role, _)| Role::named(role).ok()).max()
+}
+
+/// The file of tokens: nobody is let in who does not stand in it, nor further than it says, and no
+/// complaint shows what may be a token.
+#[test]
+fn a_tokens_file() {
+    let secrets = ["hunter2", "Tr0ub4dor&3", ""];
+    let [one, two, empty] = secrets.map(|it| blake3::hash(it.as_bytes()).to_hex());
+    let upper = two.to_ascii_uppercase();
+    let seeds = [
+        format!("# ours\n\nread {one}\nadmin {two}\n"),
+        format!("submit  {one} \r\nread {one}\r\n#read {two}"),
+        format!("admin {upper}\nread {empty}\n"),
+        format!("{one} read\n"),
+        "read hunter2\n".into(),
+        "hunter2 read\n".into(),
+        "boss 00\n".into(),
+        "# nobody yet\n".into(),
+    ];
+    let seeds = seeds.map(String::into_bytes).into();
+    let words = &[
+        "read ",
+        "submit ",
+        "admin ",
+        "hunter2 ",
+        one.as_str(),
+        two.as_str(),
+        "#",
+        "\n",
+        "\r",
+        "\t",
+        " ",
+        "\u{a0}",
+    ];
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("tokens");
+    Target { name: "http-tokens", seeds, words }.run(|input| {
+        std::fs::write(&path, input).expect("the file is written");
+        let tokens = match Tokens::read(&path) {
+            Ok(tokens) => tokens,
+            Err(why) => {
+                let said = why.strip_prefix(&format!("{}: ", path.display()));
+                let said = said.unwrap_or_else(|| panic!("of which file? {why}"));
+                assert!(said.len() > 20, "says little: {why}");
+                assert!(!secrets[..2].iter().any(|it| said.contains(it)), "a secret: {why}");
+                return said.to_owned();
+            }
+        };
+        let text = std::str::from_utf8(input).expect("what was read is text");
+        let roles = secrets.map(|secret| {
+            let role = tokens.role_of(secret);
+            assert_eq!(role, said_of(secret, text), "{secret:?} by {text:?}");
+            role
+        });
+        assert_eq!(tokens.role_of("a stranger"), None);
+        format!("{roles:?}")
     });
 }
