@@ -1,6 +1,6 @@
 //! What one can say about a run.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 
@@ -9,6 +9,9 @@ use crate::{
     judge::traffic::{Least, ORDINARY, USUAL},
     plan::{Kinds, Plan},
 };
+
+/// How many jobs come on an ordinary day: about half of what two cores can do.
+const SOAK_JOBS_A_MINUTE: u32 = 30;
 
 /// Where the log is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -73,6 +76,11 @@ pub struct Options {
     /// How many batch jobs run at a time.
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub jobs: usize,
+
+    /// How many batch jobs a minute are submitted at the most; left out, as many as come to an end, or
+    /// thirty with --soak.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    pub jobs_a_minute: Option<u32>,
 
     /// How many rows a second come by the clock, to each of the two streams.
     #[arg(long, value_name = "N", default_value_t = 500)]
@@ -141,6 +149,14 @@ impl Options {
         }
     }
 
+    /// How long it takes at least from one batch job to the next. The load of an ordinary day is steady:
+    /// where jobs come as fast as others end, nodes are as large as the machine leaves them time for, and
+    /// who looks for growth sees how busy the machine was.
+    pub fn between_jobs(&self) -> Duration {
+        let a_minute = self.jobs_a_minute.or(self.soak.then_some(SOAK_JOBS_A_MINUTE));
+        a_minute.map_or(Duration::ZERO, |n| Duration::from_secs(60) / n)
+    }
+
     /// How long the storm lasts.
     pub fn storm_ms(&self) -> u64 {
         (self.minutes.max(0.0) * 60_000.0) as u64
@@ -149,5 +165,37 @@ impl Options {
     /// Whether there is a process that serves a store, queues, or both.
     pub fn has_host(&self) -> bool {
         self.store == StoreKind::Embedded || self.queues == QueueKind::Embedded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn between(args: &[&str]) -> Option<Duration> {
+        let parsed = Cli::try_parse_from([&["fire"], args].concat());
+        parsed.ok().map(|it| it.options.between_jobs())
+    }
+
+    #[test]
+    fn an_ordinary_day_has_a_steady_load_and_a_storm_takes_what_it_gets() {
+        assert_eq!(between(&[]), Some(Duration::ZERO));
+        assert_eq!(between(&["--soak"]), Some(Duration::from_secs(2)));
+        assert_eq!(
+            between(&["--soak", "--jobs-a-minute", "60000"]),
+            Some(Duration::from_millis(1))
+        );
+        assert_eq!(between(&["--jobs-a-minute", "1"]), Some(Duration::from_secs(60)));
+        for wrong in ["0", "60001"] {
+            assert_eq!(between(&["--jobs-a-minute", wrong]), None);
+        }
     }
 }

@@ -248,12 +248,14 @@ async fn submit_all(
     submit(world, record, stream::ID, &stream.to_json()).await?;
     submit(world, record, &jobs[0].id, &jobs[0].to_json(dir)).await?;
     let mut live: Vec<JobId> = Vec::new();
+    let mut next = Instant::now();
     while Instant::now() < end {
         live.retain(|job| !record.is_over(job));
-        if live.len() >= options.jobs {
+        if live.len() >= options.jobs || Instant::now() < next {
             sleep(Duration::from_millis(100)).await;
             continue;
         }
+        next = Instant::now() + options.between_jobs();
         let job = Job::batch(options.seed, jobs.len() as u64 - 1, options.rows);
         if let Some(text) = job.input_text() {
             fs::write(job.input(dir), text).map_err(at(dir))?;
