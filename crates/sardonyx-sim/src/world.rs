@@ -29,7 +29,6 @@ use crate::{
     probes::Probes,
     process::Process,
     store::{SessionId, Store, Token},
-    twins,
     weather::{Fault, Harm, Moment},
     workload,
 };
