@@ -2,12 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sardonyx_core::{
-    Entry, JobScheduler, Outcome, PeerId, Replica, peer::Standing, replica::job::Job,
-};
+use sardonyx_core::{JobScheduler, PeerId, peer::Standing};
 
 use crate::{
-    twins,
+    twins::peers_needed,
     world::{READ_MAX, World},
 };
 
@@ -101,47 +99,6 @@ fn every_job_that_can_be_finished_is(world: &World) -> Result<(), String> {
         if job.n_peers() > 0 || (peers_needed(job) <= replica.n_peers() && !may_wait) {
             let why = replica.waiting(job);
             return Err(format!("{} is {:?}: {why:?}", job.id(), job.state()));
-        }
-    }
-    Ok(())
-}
-
-/// How few peers the job can be run with.
-fn peers_needed(job: &Job) -> usize {
-    let done: BTreeSet<_> = job.completions().collect();
-    let open = job.terms().tasks.iter().filter(|(task, _)| !done.contains(task));
-    let covered = u32::from(job.terms().partial_coverage_protection);
-    // A task that is being sealed needs its sealer and nobody else.
-    let sealing: BTreeSet<_> = job.sealing().map(|(task, _)| task).collect();
-    let most = |task| if sealing.contains(task) { 1 } else { u32::MAX };
-    let needs = open
-        .map(|(task, limits)| limits.min_peers.unwrap_or(0).max(covered).min(most(task)) as usize);
-    needs.sum::<usize>().max(1)
-}
-
-/// What must hold after every entry, wherever the log is from: what the laws of the core do not say,
-/// because it takes the entry and the cluster before it, or a second way to compute the same.
-pub fn after_entry(
-    entry: &Entry,
-    outcome: &Outcome,
-    old: &Replica,
-    new: &Replica,
-) -> Result<(), String> {
-    protected_jobs_are_covered(new)?;
-    twins::check(entry, outcome, old, new)
-}
-
-/// A protected job runs whole or not at all: the entry after which there are too few peers takes
-/// away those that it has. Holds after every entry, not only in the calm.
-pub(crate) fn protected_jobs_are_covered(replica: &Replica) -> Result<(), String> {
-    let protected = replica.jobs().filter(|job| job.terms().partial_coverage_protection);
-    for job in protected.filter(|job| job.is_live() && job.n_peers() > 0) {
-        let needed = peers_needed(job);
-        if needed > replica.n_peers() {
-            let (id, has, n) = (job.id(), job.n_peers(), replica.n_peers());
-            return Err(format!(
-                "protected jobs run whole or not at all: {id} holds {has}, needs {needed} of {n}"
-            ));
         }
     }
     Ok(())

@@ -1,5 +1,8 @@
 //! What the cluster decides, once more and in the plainest way, from nothing but what people see:
-//! which member takes a joiner in, and how many peers each job gets. Compared after every entry.
+//! which member takes a joiner in, how many peers each job gets, and when it lets go of them. Compared
+//! after every entry.
+//!
+//! A file that needs nothing but the core: whoever judges the logs of real processes includes it too.
 
 use std::{cmp::Reverse, collections::BTreeSet};
 
@@ -16,11 +19,41 @@ pub(crate) fn check(
     old: &Replica,
     new: &Replica,
 ) -> Result<(), String> {
+    protected_jobs_are_covered(new)?;
     let is_full = matches!(outcome, Err(Rejected::ClusterFull(_)));
     if !is_full {
         the_anchor_is_the_one_to_choose(entry, old, new)?;
     }
     jobs_get_what_they_are_due(new)
+}
+
+/// A protected job runs whole or not at all: the entry after which there are too few peers takes
+/// away those that it has. Holds after every entry, not only in the calm.
+pub(crate) fn protected_jobs_are_covered(replica: &Replica) -> Result<(), String> {
+    let protected = replica.jobs().filter(|job| job.terms().partial_coverage_protection);
+    for job in protected.filter(|job| job.is_live() && job.n_peers() > 0) {
+        let needed = peers_needed(job);
+        if needed > replica.n_peers() {
+            let (id, has, n) = (job.id(), job.n_peers(), replica.n_peers());
+            return Err(format!(
+                "protected jobs run whole or not at all: {id} holds {has}, needs {needed} of {n}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// How few peers the job can be run with.
+pub(crate) fn peers_needed(job: &Job) -> usize {
+    let done: BTreeSet<_> = job.completions().collect();
+    let open = job.terms().tasks.iter().filter(|(task, _)| !done.contains(task));
+    let covered = u32::from(job.terms().partial_coverage_protection);
+    // A task that is being sealed needs its sealer and nobody else.
+    let sealing: BTreeSet<_> = job.sealing().map(|(task, _)| task).collect();
+    let most = |task| if sealing.contains(task) { 1 } else { u32::MAX };
+    let needs = open
+        .map(|(task, limits)| limits.min_peers.unwrap_or(0).max(covered).min(most(task)) as usize);
+    needs.sum::<usize>().max(1)
 }
 
 /// The candidates are the members without a joiner who do not watch one with a joiner in the first

@@ -29,6 +29,7 @@ use crate::{
     probes::Probes,
     process::Process,
     store::{SessionId, Store, Token},
+    twins,
     weather::{Fault, Harm, Moment},
     workload,
 };
@@ -442,8 +443,8 @@ impl World {
                 self.probes.see(&entry, &old, &self.store.replica);
                 self.no_job_comes_back()?;
                 match self.store.check_every == 1 {
-                    true => checks::after_entry(&entry, outcome, &old, &self.store.replica)?,
-                    false => checks::protected_jobs_are_covered(&self.store.replica)?,
+                    true => twins::check(&entry, outcome, &old, &self.store.replica)?,
+                    false => twins::protected_jobs_are_covered(&self.store.replica)?,
                 }
                 if self.store.replica.n_peers() > old.n_peers() {
                     self.joined_at = self.now;

@@ -54,7 +54,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "sardonyx-peer",
         ],
     ),
-    ("sardonyx-fire", &["sardonyx-core", "sardonyx-store", "sardonyx-ids", "sardonyx-sim"]),
+    ("sardonyx-fire", &["sardonyx-core", "sardonyx-store", "sardonyx-ids"]),
     ("xtask", &[]),
 ];
 

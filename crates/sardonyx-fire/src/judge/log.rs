@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use sardonyx_core::{
     Command, Entry, JobId, PeerId, Position, Replica, TaskId, laws, replica::job::JobOutcome, wire,
 };
-use sardonyx_sim::checks::after_entry;
 use serde_json::{Value, json};
+
+use super::twins;
 
 /// What a reader of the log was handed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -119,7 +120,7 @@ impl Played {
         let old = self.replica.clone();
         let outcome = self.replica.play(entry);
         let lawful = laws::check(&self.replica).map_err(|broken| broken.to_string());
-        let checked = lawful.and_then(|()| after_entry(entry, &outcome, &old, &self.replica));
+        let checked = lawful.and_then(|()| twins::check(entry, &outcome, &old, &self.replica));
         if let Err(broken) = checked {
             self.broken.push(format!("after entry {at} ({}): {broken}", entry.command.name()));
         }
