@@ -11,6 +11,8 @@
 //! What it tells hangs on the session of its life and goes with it. It tells only while something
 //! changes: a cluster in which nothing flows writes nothing.
 
+#[cfg(test)]
+mod fuzz;
 mod others;
 mod samples;
 mod teller;

@@ -205,6 +205,6 @@ impl Condition {
 }
 
 #[cfg(test)]
-mod fuzz;
+pub(crate) mod fuzz;
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 //! a known reason are complained about in the right place.
 
 #[path = "../../../../fuzz/harness.rs"]
-pub(crate) mod harness;
+mod harness;
 
 use std::{
     path::Path,

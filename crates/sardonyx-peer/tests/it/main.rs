@@ -10,6 +10,5 @@ mod fuzz;
 mod jobs;
 mod lives;
 mod rings;
-mod told;
 mod trimming;
 mod world;

@@ -1,6 +1,8 @@
 //! Files, in and out.
 
 mod extent;
+#[cfg(test)]
+mod fuzz;
 mod input;
 mod output;
 mod parts;

@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout)]
 
 #[path = "../../../../fuzz/harness.rs"]
-mod harness;
+pub(crate) mod harness;
 
 use arrow::array::{BooleanArray, Float64Array, Int64Array, StringArray, TimestampSecondArray};
 use harness::Target;

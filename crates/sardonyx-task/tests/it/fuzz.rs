@@ -1,11 +1,10 @@
 //! Strangers' files: whatever lies in one, it is rows or a complaint; whatever a job calls one, it is
-//! a file beneath the root or a refusal; whatever parts are said to have committed, it is a file or
-//! nothing is changed.
+//! a file beneath the root or a refusal.
 
 #[path = "../../../../fuzz/harness.rs"]
 mod harness;
 
-use std::{fs, io::Write as _, path::Path, sync::Arc};
+use std::{fs, io::Write as _, sync::Arc};
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use harness::Target;
@@ -15,7 +14,7 @@ use serde_json::json;
 use super::{
     at,
     confined::{SECRET, World},
-    input, names, output, read,
+    input, output, read,
 };
 
 /// What the first byte of an input stands for.
@@ -143,125 +142,4 @@ fn a_path() {
         format!("{opened} {expanded}")
     });
     assert_eq!(world.outside(), before, "nothing outside was touched");
-}
-
-/// What the files of a part hold, by their numbers from 1.
-const PARTS: [(&str, &[&str]); 3] = [("a", &["1\n22\n", "333\n"]), ("b", &["4\n"]), ("c", &[])];
-
-/// The numbers of files that are tried: each up to the last is looked for.
-const FILES_MAX: u64 = 1_000;
-
-/// What a part committed, as it is written.
-#[derive(serde::Deserialize)]
-struct Mark {
-    file: u64,
-    bytes: u64,
-    header: String,
-}
-
-impl Mark {
-    /// What it says of a file of its part.
-    fn bytes_of<'a>(&self, files: &[&'a str]) -> Option<&'a str> {
-        let at = usize::try_from(self.file.checked_sub(1)?).ok()?;
-        files.get(at)?.get(..usize::try_from(self.bytes).ok()?)
-    }
-}
-
-/// The parts of an output as they lie there before it is finished.
-fn lay_parts(directory: &Path) {
-    let _ = fs::remove_dir_all(directory);
-    let parts = directory.join("out.csv.parts/job.write");
-    fs::create_dir_all(&parts).unwrap();
-    for (part, files) in PARTS {
-        for (number, text) in (1..).zip(files) {
-            fs::write(parts.join(format!("part-{part}-{number:06}")), text).unwrap();
-        }
-    }
-}
-
-/// One file of all parts: what they committed, in order, and nothing else.
-fn finish(directory: &Path, committed: &[(String, bytes::Bytes)], marks: &[Mark]) -> String {
-    let (path, parts) = (directory.join("out.csv"), directory.join("out.csv.parts/job.write"));
-    let output = output(&json!({"plugin": "file", "path": path.to_str().unwrap()})).unwrap();
-    let before = names(&parts);
-    if let Err(why) = output.finish(committed) {
-        assert!(why.len() > 8, "says little: {why}");
-        assert!(!path.exists() && names(&parts) == before, "it failed, and changed something");
-        return why.replace(directory.to_str().unwrap(), "");
-    }
-    let mut wanted = marks.first().map(|it| it.header.clone()).unwrap_or_default();
-    for (mark, (_, files)) in marks.iter().zip(PARTS) {
-        wanted.push_str(mark.bytes_of(files).expect("what is not there cannot be finished"));
-    }
-    assert_eq!(fs::read_to_string(&path).unwrap(), wanted);
-    output.finish(committed).expect("it may happen again");
-    assert_eq!(fs::read_to_string(&path).unwrap(), wanted, "twice is once");
-    format!("{} finished", "#".repeat(marks.len()))
-}
-
-/// A file of its own for each of a part's: of the last as much as was committed, and none beyond it.
-fn recover(directory: &Path, committed: &[(String, bytes::Bytes)], marks: &[Mark]) -> String {
-    let path = directory.join("out.csv");
-    let keys = json!({"plugin": "file", "path": path.to_str().unwrap(), "roll": "1MB"});
-    let output = output(&keys).unwrap();
-    if let Err(why) = output.recover(committed) {
-        assert!(why.len() > 8, "says little: {why}");
-        return why.replace(directory.to_str().unwrap(), "");
-    }
-    for (mark, (part, files)) in marks.iter().zip(PARTS) {
-        for (number, text) in (1..).zip(files) {
-            let shown = fs::read_to_string(directory.join(format!("out-{part}-{number:06}.csv")));
-            let wanted = match number.cmp(&mark.file) {
-                std::cmp::Ordering::Less => Some(*text),
-                std::cmp::Ordering::Equal => mark.bytes_of(files).filter(|it| !it.is_empty()),
-                std::cmp::Ordering::Greater => None,
-            };
-            assert_eq!(shown.ok(), wanted.map(|text| mark.header.clone() + text));
-        }
-    }
-    let there = names(directory);
-    output.recover(committed).expect("it may happen again");
-    assert_eq!(names(directory), there, "twice is once");
-    format!("{} shown", there.len())
-}
-
-/// The first byte says whether all parts become one file; behind it is a line for what each committed.
-#[test]
-fn what_parts_committed() {
-    let seeds = [
-        "\0{\"file\":1,\"bytes\":5,\"header\":\"n\\n\"}\n{\"file\":1,\"bytes\":2,\"header\":\"n\\n\"}",
-        "\0{\"file\":2,\"bytes\":4,\"header\":\"\"}",
-        "\0{\"file\":1,\"bytes\":2,\"header\":\"n\\n\"}\n{\"file\":1,\"bytes\":2,\"header\":\"m\\n\"}",
-        "\0{\"file\":1,\"bytes\":18446744073709551615,\"header\":\"\"}",
-        "\x01{\"file\":2,\"bytes\":4,\"header\":\"n\\n\"}\n{\"file\":1,\"bytes\":0,\"header\":\"\"}",
-        "\x01{\"file\":1,\"bytes\":2,\"header\":\"n\\n\"}\n[1,2,\"n\"]\n{\"file\":0,\"bytes\":1,\"header\":\"\"}",
-    ];
-    let seeds = seeds.map(|it| it.as_bytes().to_vec()).into();
-    let words =
-        &["\"file\":", "\"bytes\":", "\"header\":", "\\u", "\n", "1e9", "-1", "null", "{", "}"];
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path().join("outputs");
-    Target { name: "task-mark", seeds, words }.run(|bytes| {
-        let Some((mode, bytes)) = bytes.split_first() else { return "nothing".into() };
-        let lines = bytes.split(|it| *it == b'\n').zip(PARTS);
-        let committed: Vec<(String, bytes::Bytes)> = lines
-            .map(|(mark, (part, _))| (part.to_owned(), bytes::Bytes::copy_from_slice(mark)))
-            .collect();
-        let marks = committed.iter().map(|(_, mark)| serde_json::from_slice(mark));
-        let marks: Result<Vec<Mark>, serde_json::Error> = marks.collect();
-        lay_parts(&directory);
-        let is_whole = mode % 2 == 0;
-        match marks {
-            Ok(marks) if is_whole => finish(&directory, &committed, &marks),
-            Ok(marks) if marks.iter().any(|it| it.file > FILES_MAX) => "too many files".into(),
-            Ok(marks) => recover(&directory, &committed, &marks),
-            Err(_) => {
-                let path = directory.join("out.csv");
-                let output = output(&json!({"plugin": "file", "path": path.to_str().unwrap()}));
-                let why = output.unwrap().finish(&committed).expect_err("what nobody can read");
-                assert!(why.contains("cannot be read"), "{why}");
-                why
-            }
-        }
-    });
 }

@@ -1,15 +1,20 @@
 //! Whatever others left in the store as their figures: figures within their limits, or nothing; and
 //! whatever they say, it can be added up.
 
+#![allow(clippy::print_stdout)]
+
+#[path = "../../../../fuzz/harness.rs"]
+mod harness;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
-use sardonyx_peer::{FIGURES_TASKS_MAX, Figure, HISTORY_MAX, Others, Summed, Told};
+use harness::Target;
 use sardonyx_queue::Place;
 
-use crate::fuzz::harness::Target;
+use super::{FIGURES_TASKS_MAX, Figure, HISTORY_MAX, Others, Summed, Told};
 
 fn place(task: &str) -> Place {
     Place { job: "j".into(), task: task.into() }
