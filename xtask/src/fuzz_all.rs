@@ -158,7 +158,8 @@ fn fuzz(target: &Target, program: &Path, seconds: u64, seed: Option<u64>) -> Com
     let mut shell = Command::new("sh");
     let limited = format!("ulimit -v {ADDRESS_KIB_MAX}; exec \"$@\"");
     shell.args(["-c", &limited, "sh"]).arg(program);
-    shell.args(["--exact", target.test, "--nocapture", "--test-threads", "1"]);
+    // Quietly: otherwise what a target prints stands behind its name, on one line.
+    shell.args(["--quiet", "--exact", target.test, "--nocapture", "--test-threads", "1"]);
     // Where cargo runs tests.
     shell.current_dir(crate::tree::root().join("crates").join(target.package));
     untold(&mut shell);
