@@ -57,4 +57,4 @@ pub use message::{Body, Compression, Delivery, Depth, MessageId, QueueName, Rece
 pub use nats::{NatsLogin, nats_client};
 pub use queues::{Queues, Session};
 pub use session::{Owner, Place, Roster};
-pub use transaction::{Key, Outgoing, Refused, Transaction};
+pub use transaction::{Key, ONCE, Outgoing, Refused, Transaction};

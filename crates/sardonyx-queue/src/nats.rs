@@ -12,7 +12,7 @@
 //! does it. Messages carry an id made from the task and the number of the transaction, so that one
 //! sent twice is dropped by the servers, or, where they have forgotten it, by the receiver, whose board
 //! knows the newest transaction of each sender; keys carry the number of the transaction that wrote
-//! them, so that a late writer does not undo a later one; deletions can be repeated as they are.
+//! them, so that a late writer does not undo a later one ([`keys`]); deletions can be repeated as they are.
 //!
 //! What this does not give:
 //!
@@ -25,6 +25,7 @@ pub(crate) mod board;
 mod desk;
 #[cfg(test)]
 mod fuzz;
+mod keys;
 mod larder;
 pub(crate) mod names;
 mod servers;
@@ -41,7 +42,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::task::JoinSet;
 
-use desk::{Desk, read_key};
+use desk::Desk;
 use servers::Servers;
 use session::NatsHand;
 
@@ -135,7 +136,7 @@ async fn keys(
     for key in keys.filter(|key| key.starts_with(prefix)) {
         let (servers, place) = (Arc::clone(servers), place.clone());
         reading.spawn(async move {
-            let (_, value) = read_key(&servers, &place, &key).await?;
+            let (_, value) = keys::read(&servers, &place, &key).await?;
             Ok::<_, Refused>(value.map(|value| (key, value)))
         });
     }

@@ -10,6 +10,11 @@ use crate::message::{Body, QueueName, Receipt};
 /// The name of a small durable value of a task. Names of other tasks cannot be written.
 pub type Key = String;
 
+/// With what the name of a key begins that is used once: when it has been taken away, nobody looks for it
+/// any more, so nothing of it has to be kept. Where names come again, or their absence means something,
+/// use others.
+pub const ONCE: &str = "once/";
+
 /// What happens at once, or not at all.
 #[derive(Clone, Debug, Default)]
 pub struct Transaction {

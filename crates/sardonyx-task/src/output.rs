@@ -24,6 +24,13 @@ pub trait Output: Send + Sync {
         let _ = parts;
         Ok(())
     }
+
+    /// Whether parts are done with once they are recovered: then nothing of them is remembered, and
+    /// [`Output::finish`] is not told of them. A stream whose peers come and go leaves one after the
+    /// other, for as long as it runs.
+    fn forgets(&self) -> bool {
+        false
+    }
 }
 
 /// An output in the hands of one session. The order: any number of writes, [`Writer::prepare`], the

@@ -226,6 +226,9 @@ impl Scenario {
         }
         let second = (target.make)()?;
         second.recover(&queues.parts())?;
+        if second.forgets() {
+            queues.marks.clear();
+        }
         self.second_session(&*second, &mut queues, &mut shown)?;
         second.finish(&queues.parts())?;
         self.compare(target, &shown).map_err(|why| format!("after finish, {why}"))?;

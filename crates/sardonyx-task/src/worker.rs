@@ -29,6 +29,10 @@ use crate::{
 /// How many rows a message has at most: what a function makes of a batch may be larger.
 const MESSAGE_ROWS_MAX: usize = 1 << 16;
 
+/// With what the keys of parts begin: what each session of an output has committed. Where parts are
+/// forgotten, nobody asks for them again.
+pub(crate) const PART: &str = "once/part/";
+
 /// Batches with fewer rows are put together: applying a function, sending and writing cost about as much
 /// for a few rows as for so many.
 const SMALL_ROWS: usize = 256;
@@ -365,7 +369,7 @@ impl Worker {
             Role::Grouped(groups) => groups.save(transaction),
             Role::Output { writer, part } => {
                 if let Some(position) = writer.prepare(is_durable)? {
-                    transaction.puts.push((format!("part/{part}"), Some(position)));
+                    transaction.puts.push((format!("{PART}{part}"), Some(position)));
                 }
                 Ok(())
             }

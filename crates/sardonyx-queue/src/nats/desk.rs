@@ -19,6 +19,7 @@ use tokio_stream::StreamExt as _;
 
 use super::{
     board::{Board, Pending, Spot},
+    keys,
     larder::Larder,
     servers::{Letter, Servers, Unwritten},
 };
@@ -94,15 +95,7 @@ impl Desk {
 
     /// The board as it is on the servers.
     async fn load(&self, seen: &mut Option<Seen>) -> Result<(), Refused> {
-        let found = self.servers.read(&self.servers.names.board(&self.place)).await?;
-        let board = match found {
-            None => (0, Board::default()),
-            Some((revision, bytes)) => {
-                let board = Board::from_bytes(&bytes);
-                let bad = |why| Refused::Unavailable(format!("{:?}: {why}", self.place));
-                (revision, board.map_err(bad)?)
-            }
-        };
+        let board = read(&self.servers, &self.place).await?;
         self.tell(&board.1);
         *seen = Some(board);
         Ok(())
@@ -307,7 +300,7 @@ impl Desk {
         expects: &[(Key, Option<Bytes>)],
     ) -> Result<Option<Refused>, Refused> {
         for (key, expected) in expects {
-            if read_key(&self.servers, &self.place, key).await?.1 != *expected {
+            if keys::read(&self.servers, &self.place, key).await?.1 != *expected {
                 return Ok(Some(Refused::Changed(key.clone())));
             }
         }
@@ -365,7 +358,7 @@ impl Desk {
         // Within one transaction the last word counts.
         for (key, value) in puts.into_iter().collect::<BTreeMap<_, _>>() {
             let (servers, place) = (Arc::clone(&self.servers), self.place.clone());
-            tasks.spawn(async move { put_key(&servers, &place, &key, value, n).await });
+            tasks.spawn(async move { keys::put(&servers, &place, &key, value, n).await });
         }
         for (from, _, sequence) in &pending.acks {
             let (servers, queue) = (Arc::clone(&self.servers), self.queue(from));
@@ -453,6 +446,22 @@ async fn listen(desk: Weak<Desk>) {
     }
 }
 
+/// A task's board as it is on the servers.
+async fn read(servers: &Servers, place: &Place) -> Result<Seen, Refused> {
+    let Some((revision, bytes)) = servers.read(&servers.names.board(place)).await? else {
+        return Ok((0, Board::default()));
+    };
+    let board = Board::from_bytes(&bytes);
+    let bad = |why| Refused::Unavailable(format!("{place:?}: {why}"));
+    Ok((revision, board.map_err(bad)?))
+}
+
+/// Whether transaction `n` is still to be carried out.
+pub(super) async fn is_open(servers: &Servers, place: &Place, n: u64) -> Result<bool, Refused> {
+    let (_, board) = read(servers, place).await?;
+    Ok(board.n == n && board.pending.is_some())
+}
+
 fn random() -> Result<u64, Refused> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(|why| Refused::Unavailable(why.to_string()))?;
@@ -478,64 +487,4 @@ pub(super) fn body(kind: &str, payload: Bytes) -> Option<Body> {
         "note" => Body::Note(payload),
         _ => return None,
     })
-}
-
-/// A key's revision, its value, and the transaction that wrote it.
-async fn read_envelope(
-    servers: &Servers,
-    subject: &str,
-) -> Result<(u64, u64, Option<Bytes>), Refused> {
-    let Some((revision, bytes)) = servers.read(subject).await? else { return Ok((0, 0, None)) };
-    let strange = || Refused::Unavailable(format!("{subject} is not a key of ours"));
-    let (n, value) = opened(&bytes).ok_or_else(strange)?;
-    Ok((revision, n, value))
-}
-
-/// A key's value as it lies on the servers, behind the transaction that wrote it. One that was taken away
-/// stays, so that a late writer does not bring it back.
-pub(super) fn envelope(n: u64, value: Option<&Bytes>) -> Bytes {
-    let mut envelope = n.to_le_bytes().to_vec();
-    envelope.push(u8::from(value.is_some()));
-    envelope.extend_from_slice(value.map_or(&[], |value| value));
-    Bytes::from(envelope)
-}
-
-/// What is in an envelope; `None` if it is none of ours.
-pub(super) fn opened(bytes: &Bytes) -> Option<(u64, Option<Bytes>)> {
-    let (n, rest) = bytes.split_first_chunk::<8>()?;
-    let value = rest.first().filter(|tag| **tag == 1).map(|_| bytes.slice(9..));
-    Some((u64::from_le_bytes(*n), value))
-}
-
-/// A key's revision and value.
-pub(crate) async fn read_key(
-    servers: &Servers,
-    place: &Place,
-    key: &str,
-) -> Result<(u64, Option<Bytes>), Refused> {
-    let (revision, _, value) = read_envelope(servers, &servers.names.key(place, key)?).await?;
-    Ok((revision, value))
-}
-
-/// Writes a key, unless a later transaction has.
-async fn put_key(
-    servers: &Servers,
-    place: &Place,
-    key: &str,
-    value: Option<Bytes>,
-    n: u64,
-) -> Result<(), Refused> {
-    let subject = servers.names.key(place, key)?;
-    let envelope = envelope(n, value.as_ref());
-    loop {
-        let (revision, written_by, _) = read_envelope(servers, &subject).await?;
-        if written_by >= n {
-            return Ok(());
-        }
-        match servers.write(&subject, revision, envelope.clone()).await {
-            Ok(_) => return Ok(()),
-            Err(Unwritten::Changed) => {}
-            Err(Unwritten::Unknown(why)) => return Err(Refused::Unavailable(why)),
-        }
-    }
 }

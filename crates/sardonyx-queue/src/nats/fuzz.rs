@@ -5,7 +5,8 @@ use bytes::Bytes;
 
 use super::{
     board::{Board, Known, Pending, Spot},
-    desk::{body, envelope, opened},
+    desk::body,
+    keys::{envelope, opened},
     names::Names,
 };
 use crate::{

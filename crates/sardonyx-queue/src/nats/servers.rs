@@ -433,20 +433,37 @@ impl Servers {
     /// afterwards counts wiped messages as if they were there, for ever. One that is merely deleted may
     /// be there again as a whole, and is then deleted again (see [`super::larder`]).
     pub(crate) async fn delete(&self, queue: &QueueName, sequence: u64) -> Result<(), Refused> {
-        let subject = format!("STREAM.MSG.DELETE.{}", self.names.stream(queue));
-        let ask = Deletion { seq: sequence, no_erase: true };
-        let answer: Response<Deleted> =
-            self.context.request(subject, &ask).await.map_err(unavailable)?;
-        let why = match answer {
-            Response::Ok(Deleted { success: true }) => return Ok(()),
-            Response::Ok(Deleted { success: false }) => unavailable("a message was not deleted"),
-            Response::Err { error } => unavailable(error),
+        let Err(why) = self.take_out(&self.names.stream(queue), sequence).await else {
+            return Ok(());
         };
         match self.fetch(queue, sequence).await {
             Ok(None) => Ok(()),
             // The stream has gone with its job.
             Err(_) if self.extent(queue).await?.last == 0 => Ok(()),
             Ok(Some(_)) | Err(_) => Err(why),
+        }
+    }
+
+    /// Takes a value out of the bucket, by its revision, and leaves nothing behind. It may be gone already.
+    pub(crate) async fn forget(&self, revision: u64) -> Result<(), Refused> {
+        let Err(why) = self.take_out(&self.names.bucket(), revision).await else { return Ok(()) };
+        match self.bucket.get_raw_message(revision).await {
+            Err(gone) if gone.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(()),
+            Ok(_) | Err(_) => Err(why),
+        }
+    }
+
+    async fn take_out(&self, stream: &str, sequence: u64) -> Result<(), Refused> {
+        let subject = format!("STREAM.MSG.DELETE.{stream}");
+        let ask = Deletion { seq: sequence, no_erase: true };
+        let answer: Response<Deleted> =
+            self.context.request(subject, &ask).await.map_err(unavailable)?;
+        match answer {
+            Response::Ok(Deleted { success: true }) => Ok(()),
+            Response::Ok(Deleted { success: false }) => {
+                Err(unavailable("a message was not deleted"))
+            }
+            Response::Err { error } => Err(unavailable(error)),
         }
     }
 

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::{
     board::Spot,
-    desk::{Desk, Work, read_key},
+    desk::{Desk, Work},
     keys,
 };
 use crate::{
@@ -251,7 +251,7 @@ impl Hand for NatsHand {
         if !board.sessions.contains_key(&self.shared.id) {
             return Err(Refused::Lost);
         }
-        read_key(&desk.servers, &desk.place, key).await.map(|(_, value)| value)
+        keys::read(&desk.servers, &desk.place, key).await.map(|(_, value)| value)
     }
 
     async fn scan(&self, prefix: &str) -> Result<Vec<(Key, Bytes)>, Refused> {

@@ -7,12 +7,11 @@ use tokio_stream::StreamExt as _;
 
 use super::{
     board::{Board, Pending},
-    connect,
-    desk::read_key,
+    connect, keys,
     servers::Letter,
 };
 use crate::{
-    Depth, Owner, Place, Queues, Refused, Transaction,
+    Depth, ONCE, Owner, Place, Queues, Refused, Transaction,
     backend::Backend as _,
     location::Location,
     remote::frame,
@@ -73,10 +72,45 @@ fn what_was_committed_is_carried_out_by_whoever_comes_next() {
         let n = desk.settle().await.unwrap().n;
         desk.carry_out_again(n - 1, &pending).await.unwrap();
         depth_becomes(&queues, &output, 2, 0).await;
-        let (_, value) = read_key(&desk.servers, &here, "key").await.unwrap();
+        let (_, value) = keys::read(&desk.servers, &here, "key").await.unwrap();
         assert_eq!(value.as_deref(), Some(b"later".as_ref()));
         let downstream = alone(&others, &there).await;
         assert_eq!(receive_n(&downstream, 2).await.len(), 2);
+    });
+}
+
+/// A stream uses a key for every piece that it reads. Each that stayed would keep a file of the servers,
+/// and with it all that was ever written beside it.
+#[test]
+fn a_key_that_is_used_once_leaves_nothing_behind() {
+    run(async {
+        let arena = Arena::nats(1).await;
+        let queues = arena.open().await;
+        let here = place("here");
+        let session = alone(&queues, &here).await;
+        let put = |key: &str, value: Option<&'static str>| Transaction {
+            puts: vec![(key.to_owned(), value.map(Bytes::from))],
+            ..Transaction::default()
+        };
+        let (first, second) = (format!("{ONCE}1"), format!("{ONCE}2"));
+        for value in [Some("1"), Some("2"), None, None] {
+            session.commit(put(&first, value)).await.unwrap();
+            session.commit(put("again", value)).await.unwrap();
+        }
+        session.commit(put(&second, None)).await.unwrap();
+        assert_eq!(session.get(&first).await, Ok(None));
+        assert_eq!(queues.peek(&here, "").await.unwrap(), []);
+        let nats = backend(arena.url()).await;
+        let (desk, servers) = (nats.desk(&here), &nats.servers);
+        let left = || async { servers.subjects(&servers.names.keys(&here)).await.unwrap() };
+        let again = [servers.names.key(&here, "again").unwrap()];
+        assert_eq!(left().await, again, "a name that may come again is remembered");
+        // Somebody helped with the first transaction, stood still, and goes on now.
+        let (outline, bodies) = frame::outline(put(&first, Some("1"))).unwrap();
+        let content = Ok(frame::encode(&outline, bodies).unwrap().concat());
+        let pending = Pending { session: 1, content, acks: Vec::new() };
+        desk.carry_out_again(1, &pending).await.unwrap();
+        assert_eq!(left().await, again, "nothing comes back");
     });
 }
 

@@ -12,9 +12,13 @@ use crate::{
     mutant::{self, Mutant},
     registry::Kind,
     spy::Phase,
+    worker::PART,
 };
 
 const SEALED: &str = "sealed";
+
+/// How many parts are forgotten at once.
+const FORGOTTEN_MAX: usize = 256;
 
 impl Task {
     pub(super) async fn seal(&self, session: &Session) -> Result<(), End> {
@@ -67,9 +71,7 @@ impl Task {
 
     /// The parts of an output become one.
     async fn finish(&self, session: &Session) -> Result<(), End> {
-        let parts = session.scan("part/").await?;
-        let name = |key: String| key.strip_prefix("part/").unwrap_or(&key).to_owned();
-        let parts: Vec<_> = parts.into_iter().map(|(key, value)| (name(key), value)).collect();
+        let parts = self.parts(session).await?;
         let output = self.engine.registry.make_output(&self.order.blueprint.terms);
         let output = output.map_err(End::Failed)?;
         self.desk.run(move || output.finish(&parts)).await?.map_err(End::Failed)
@@ -88,10 +90,7 @@ impl Task {
         let others = roster.owners.iter().filter(|owner| **owner != self.order.owner);
         let alive: Vec<String> = others.map(part_prefix).collect();
         let later = epoch_prefix(roster.at + 1);
-        let mut parts = session.scan("part/").await?;
-        for (key, _) in &mut parts {
-            *key = key.strip_prefix("part/").unwrap_or(key).to_owned();
-        }
+        let mut parts = self.parts(session).await?;
         parts.retain(|(part, _)| {
             let is_alive = *part == ours || alive.iter().any(|prefix| part.starts_with(prefix));
             *part < later && !is_alive
@@ -101,7 +100,24 @@ impl Task {
         }
         let output = self.engine.registry.make_output(&self.order.blueprint.terms);
         let output = output.map_err(End::Failed)?;
-        self.desk.run(move || output.recover(&parts)).await?.map_err(End::Failed)
+        let keys: Vec<_> = parts.iter().map(|(part, _)| format!("{PART}{part}")).collect();
+        let recover = move || output.recover(&parts).map(|()| output.forgets());
+        if self.desk.run(recover).await?.map_err(End::Failed)? {
+            for keys in keys.chunks(FORGOTTEN_MAX) {
+                let puts = keys.iter().map(|key| (key.clone(), None)).collect();
+                session.commit(Transaction { puts, ..Transaction::default() }).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What each part committed last, as far as it is still to be remembered.
+    async fn parts(&self, session: &Session) -> Result<Vec<(String, Bytes)>, End> {
+        let mut parts = session.scan(PART).await?;
+        for (key, _) in &mut parts {
+            *key = key.strip_prefix(PART).unwrap_or(key).to_owned();
+        }
+        Ok(parts)
     }
 
     /// The name of what a session of ours writes.

@@ -34,8 +34,8 @@ pub(super) const BATCH_ROWS: usize = 8192;
 const SPLIT: u8 = 0;
 const LOOK_AGAIN: u8 = 1;
 
-/// With what the keys of positions begin.
-const POSITION: &str = "at/";
+/// With what the keys of positions begin: nobody asks for one whose split is over.
+const POSITION: &str = "once/at/";
 
 /// Where the input left what it wants to remember between looks.
 const MEMORY: &str = "splits/memory";
@@ -366,4 +366,18 @@ fn note(kind: u8, rest: &[u8]) -> Bytes {
 fn look_again(after: Duration) -> Bytes {
     let millis = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
     note(LOOK_AGAIN, &millis.to_le_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use sardonyx_queue::ONCE;
+
+    use super::*;
+    use crate::worker::PART;
+
+    /// A stream has new ones every second, for as long as it runs.
+    #[test]
+    fn keys_of_what_is_over_leave_nothing_behind() {
+        assert!(POSITION.starts_with(ONCE) && PART.starts_with(ONCE));
+    }
 }

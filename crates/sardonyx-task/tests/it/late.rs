@@ -72,6 +72,18 @@ impl Scene {
         self.committed().await;
     }
 
+    /// The keys of the task, once there are only so many, or after some seconds.
+    async fn remembered(&self, n: usize) -> Vec<String> {
+        let begun = std::time::Instant::now();
+        loop {
+            let keys = self.engine.queues.peek(&place("write"), "").await.unwrap();
+            if keys.len() <= n || begun.elapsed() > Duration::from_secs(5) {
+                return keys.into_iter().map(|(key, _)| key).collect();
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     async fn committed(&mut self) {
         loop {
             let heard = tokio::time::timeout(SOON, self.heard.recv()).await.unwrap().unwrap();
@@ -150,6 +162,7 @@ async fn what_the_dead_wrote_is_shown_by_those_who_stay() {
     let next = owner("next", 40);
     let last = scene.start(next.clone(), Roster { at: 40, owners: vec![next] });
     shows(directory.path(), 7).await;
+    assert_eq!(scene.remembered(0).await, [""; 0], "of two who are gone");
     last.stop().await;
     assert_eq!(rows_in(directory.path()), [0, 1, 2, 3, 4, 5, 6]);
 }

@@ -140,6 +140,11 @@ impl Output for FileOutput {
         }
         Ok(())
     }
+
+    /// What rolls is shown piece by piece; else all parts become one file in the end.
+    fn forgets(&self) -> bool {
+        self.shared.roll.is_some()
+    }
 }
 
 /// Whether a file can be made here: only trying tells, with all that file systems have by way of

@@ -264,6 +264,10 @@ impl Output for Nats {
         }
         wait(this.insist(Work::Settle(outboxes))).map(drop)
     }
+
+    fn forgets(&self) -> bool {
+        true
+    }
 }
 
 /// Whether a stream that takes a pattern takes a subject.
