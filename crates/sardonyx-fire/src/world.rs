@@ -31,8 +31,8 @@ pub(crate) const TRIM_AFTER: usize = 1_500;
 const HISTORY_MAX: usize = 20;
 
 /// How much of the past a node remembers for its dashboard: the least that can be asked for. A soak of
-/// an hour (800 entries a minute) fills it in ten minutes, so that whoever still grows after its first
-/// quarter grows for ever; twice as much took twenty-two, and looked like growth.
+/// an hour (500 entries a minute) fills it in about a quarter of it. More would still fill up when memory
+/// is measured, and look like growth.
 const PAST_MIB: u32 = 1;
 
 /// Everybody.
