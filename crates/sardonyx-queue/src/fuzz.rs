@@ -199,7 +199,7 @@ fn repair(bytes: &mut [u8]) {
     bytes[36..40].copy_from_slice(&crc.to_le_bytes());
     let salt: [u8; 8] = bytes[24..32].try_into().expect("eight bytes");
     let mut at = HEADER_BYTES;
-    while at + RECORD_BYTES <= bytes.len() && &bytes[at..at + 4] == b"RCRD" {
+    while at.saturating_add(RECORD_BYTES) <= bytes.len() && &bytes[at..at + 4] == b"RCRD" {
         let meta = at + RECORD_BYTES;
         let bodies = meta.saturating_add(number(bytes, at + 4, 4));
         if bodies > bytes.len() {
