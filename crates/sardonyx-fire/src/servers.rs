@@ -109,10 +109,11 @@ impl Site {
         let Some(network) = &self.network else { return };
         let mut cuts = self.cuts.lock().unwrap_or_else(PoisonError::into_inner);
         let n = cuts.entry((from, to)).or_default();
-        *n += 1;
-        if *n == 1 {
+        if *n == 0 {
             network.block(from.index(), to.index());
         }
+        // Only now: what could not be cut is tried again by whoever comes next.
+        *n += 1;
     }
 
     /// One reason less; without any it arrives again.
@@ -138,8 +139,9 @@ impl Site {
     pub(crate) fn thin(&self, place: Place, kbit: u64) -> io::Result<()> {
         let Some(network) = &self.network else { return Ok(()) };
         let mut thin = self.thin.lock().unwrap_or_else(PoisonError::into_inner);
+        network.thin(place.index(), kbit)?;
         *thin.entry(place).or_default() += 1;
-        network.thin(place.index(), kbit)
+        Ok(())
     }
 
     /// One reason less; without any it carries what it did.

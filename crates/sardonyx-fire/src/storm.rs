@@ -31,13 +31,23 @@ pub(crate) async fn storm(world: &Arc<World>, store: &Store, plan: &Plan, begun:
         world.trace.note("fault", json!(step.fault));
         let (world, store, fault) = (Arc::clone(world), store.clone(), step.fault.clone());
         doing.spawn(async move {
-            if let Err(why) = carry_out(&world, &store, &fault).await {
+            let (within, what) = (Arc::clone(&world), fault.clone());
+            let done = alone(async move { carry_out(&within, &store, &what).await }).await;
+            if let Err(why) = done {
                 world.trace.note("fault-failed", json!({"fault": fault, "why": why.to_string()}));
             }
         });
     }
     sleep_until(begun + ms(plan.storm_ms)).await;
     while doing.join_next().await.is_some() {}
+}
+
+/// A task of its own, so that a panic is an error like any other: the tools that cut lines panic where
+/// they fail, and what was not done must not be taken for done.
+async fn alone(doing: impl Future<Output = io::Result<()>> + Send + 'static) -> io::Result<()> {
+    let mut task = JoinSet::new();
+    task.spawn(doing);
+    task.join_next().await.map_or(Ok(()), |done| done.map_err(io::Error::other)?)
 }
 
 fn ms(n: u64) -> Duration {
@@ -287,9 +297,18 @@ async fn gc(world: &Arc<World>) -> io::Result<()> {
     let mut command = gc_command(world);
     let output = tokio::task::spawn_blocking(move || command.output()).await;
     let output = output.map_err(io::Error::other)??;
-    let code = output.status.code();
-    world.trace.note("gc", json!({"code": code, "said": String::from_utf8_lossy(&output.stderr)}));
-    Ok(())
+    let (code, said) = (output.status.code(), String::from_utf8_lossy(&output.stderr));
+    world.trace.note("gc", json!({"code": code, "said": said}));
+    trimmed(code, &said)
+}
+
+/// Where there is nothing to trim, or somebody else has just done it, the command ends well.
+fn trimmed(code: Option<i32>, said: &str) -> io::Result<()> {
+    match code {
+        Some(0) => Ok(()),
+        Some(code) => Err(io::Error::other(format!("gc ended with {code}: {}", said.trim()))),
+        None => Err(io::Error::other("a signal ended gc")),
+    }
 }
 
 /// What a node that stands still has not read yet is trimmed before it goes on.
@@ -335,4 +354,27 @@ async fn flicker(world: &World, place: Place, each: (Duration, Duration), all: D
         n += 1;
     }
     world.trace.note("flickered", json!({"who": place.to_string(), "times": n}));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_on_the_way_is_an_error() {
+        let why = |done: io::Result<()>| done.map_err(|why| why.to_string()).err();
+        assert_eq!(why(alone(async { Ok(()) }).await), None);
+        let failed = alone(async { Err(io::Error::other("no")) }).await;
+        assert_eq!(why(failed), Some("no".to_owned()));
+        let panicked = why(alone(async { panic!("no such device") }).await);
+        assert!(panicked.is_some_and(|it| it.contains("no such device")));
+    }
+
+    #[test]
+    fn a_gc_that_does_not_end_well_was_none() {
+        assert!(trimmed(Some(0), "").is_ok());
+        assert!(trimmed(None, "").is_err());
+        let why = trimmed(Some(1), "sardonyx: no store\n").map_err(|why| why.to_string());
+        assert_eq!(why, Err("gc ended with 1: sardonyx: no store".to_owned()));
+    }
 }

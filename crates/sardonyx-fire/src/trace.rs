@@ -11,7 +11,7 @@ use std::{
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
-use crate::judge::tokens::Stillness;
+use crate::{judge::tokens::Stillness, place::NODES};
 
 /// Microseconds of the clock that goes on while the machine sleeps, the same in every process of the
 /// machine; tokens of the mesh end by it.
@@ -77,8 +77,7 @@ pub fn counts(lines: &[Value]) -> Vec<(String, u64)> {
 /// Kinds of faults of which not a single one could be carried out, and why the last could not: such a run
 /// says nothing about them.
 pub fn vain(lines: &[Value]) -> Vec<String> {
-    let kind = |fault: &Value| fault["fault"].as_str().unwrap_or_default().to_owned();
-    let mut tried: BTreeMap<String, (u64, u64, &str)> = BTreeMap::new();
+    let mut tried: BTreeMap<&str, (u64, u64, &str)> = BTreeMap::new();
     for line in lines {
         if line["what"] == "fault" {
             tried.entry(kind(line)).or_default().0 += 1;
@@ -90,6 +89,17 @@ pub fn vain(lines: &[Value]) -> Vec<String> {
     }
     let vain = tried.into_iter().filter(|(_, (n, n_failed, _))| n_failed >= n);
     vain.map(|(kind, (_, n, why))| format!("none of {n} {kind} was carried out: {why}")).collect()
+}
+
+/// What the plan calls it. Kills of one, of two and of all are written alike, and differ in how many they
+/// are about.
+fn kind(fault: &Value) -> &str {
+    let name = fault["fault"].as_str().unwrap_or_default();
+    match (name, fault["nodes"].as_array().map_or(0, Vec::len)) {
+        ("kill", NODES) => "mass-restart",
+        ("kill", 2..) => "kill-two",
+        _ => name,
+    }
 }
 
 /// How long an answer that was half ready when its process was stopped may take afterwards.
@@ -158,6 +168,25 @@ mod tests {
         assert_eq!(vain(&lines(&failed("kill"))), [""; 0], "the other was");
         assert_eq!(vain(&lines(&failed("disk-full"))), ["none of 1 disk-full was carried out: no"]);
         assert_eq!(vain(&lines(&failed("kill").repeat(2))).len(), 1);
+    }
+
+    #[test]
+    fn kills_of_one_of_two_and_of_all_are_three_kinds() {
+        let fault = |nodes| json!({"fault": "kill", "nodes": nodes, "down-ms": 0});
+        let line = |nodes| {
+            let mut line = fault(nodes);
+            line["what"] = json!("fault");
+            line
+        };
+        let failed = |nodes| json!({"what": "fault-failed", "fault": fault(nodes), "why": "no"});
+        let (one, two, all) = (vec![1], vec![1, 2], (0..NODES).collect::<Vec<_>>());
+        let mut lines = vec![line(one), line(two.clone()), line(all.clone())];
+        assert_eq!(vain(&lines), [""; 0]);
+        lines.extend([failed(two), failed(all)]);
+        let vain = vain(&lines);
+        assert_eq!(vain[0], "none of 1 kill-two was carried out: no");
+        assert_eq!(vain[1], "none of 1 mass-restart was carried out: no");
+        assert_eq!(vain.len(), 2);
     }
 
     #[test]
