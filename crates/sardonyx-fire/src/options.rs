@@ -73,12 +73,12 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 30_000)]
     pub rows: u64,
 
-    /// How many batch jobs run at a time.
+    /// How many batch jobs run at a time at the most.
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub jobs: usize,
 
-    /// How many batch jobs a minute are submitted at the most; left out, as many as come to an end, or
-    /// thirty with --soak.
+    /// How many batch jobs a minute are submitted; a run that gets less than nine tenths of them in is
+    /// void. Left out, as many as come to an end, or thirty with --soak.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=60_000))]
     pub jobs_a_minute: Option<u32>,
 
@@ -153,8 +153,17 @@ impl Options {
     /// where jobs come as fast as others end, nodes are as large as the machine leaves them time for, and
     /// who looks for growth sees how busy the machine was.
     pub fn between_jobs(&self) -> Duration {
-        let a_minute = self.jobs_a_minute.or(self.soak.then_some(SOAK_JOBS_A_MINUTE));
-        a_minute.map_or(Duration::ZERO, |n| Duration::from_secs(60) / n)
+        self.pace().map_or(Duration::ZERO, |n| Duration::from_secs(60) / n)
+    }
+
+    /// How many batch jobs are to come while the storm lasts, where that is settled.
+    pub fn jobs_due(&self) -> Option<u64> {
+        self.pace().map(|n| self.storm_ms().saturating_mul(n.into()) / 60_000)
+    }
+
+    /// Batch jobs a minute.
+    fn pace(&self) -> Option<u32> {
+        self.jobs_a_minute.or(self.soak.then_some(SOAK_JOBS_A_MINUTE))
     }
 
     /// How long the storm lasts.
@@ -180,9 +189,21 @@ mod tests {
         options: Options,
     }
 
+    fn parsed(args: &[&str]) -> Option<Options> {
+        Cli::try_parse_from([&["fire"], args].concat()).ok().map(|it| it.options)
+    }
+
     fn between(args: &[&str]) -> Option<Duration> {
-        let parsed = Cli::try_parse_from([&["fire"], args].concat());
-        parsed.ok().map(|it| it.options.between_jobs())
+        parsed(args).map(|it| it.between_jobs())
+    }
+
+    #[test]
+    fn a_pace_settles_how_many_jobs_come() {
+        let due = |args: &[&str]| parsed(args).and_then(|it| it.jobs_due());
+        assert_eq!(due(&["--minutes", "15"]), None);
+        assert_eq!(due(&["--minutes", "60", "--soak"]), Some(1_800));
+        assert_eq!(due(&["--minutes", "1.5", "--jobs-a-minute", "7"]), Some(10));
+        assert_eq!(due(&["--minutes", "0", "--soak"]), Some(0));
     }
 
     #[test]

@@ -234,7 +234,8 @@ fn living(world: &World) -> Result<BTreeMap<String, usize>, String> {
     Ok(living)
 }
 
-/// Submits jobs as long as the storm lasts, so many at a time; all that were submitted.
+/// Submits jobs as long as the storm lasts, so many at a time; all that were submitted. With a pace, each
+/// has its time, and one that had to wait for others or for the store does not put off those after it.
 async fn submit_all(
     world: &Arc<World>,
     record: &Record,
@@ -242,20 +243,20 @@ async fn submit_all(
     stream: &Stream,
     end: Instant,
 ) -> Result<Vec<Job>, String> {
+    let mut due = Instant::now();
     let dir = &world.paths.dir;
     let seconds = options.storm_ms() / 1_000;
     let mut jobs = vec![Job::stream(options.seed, options.rate, seconds.max(1))];
     submit(world, record, stream::ID, &stream.to_json()).await?;
     submit(world, record, &jobs[0].id, &jobs[0].to_json(dir)).await?;
     let mut live: Vec<JobId> = Vec::new();
-    let mut next = Instant::now();
     while Instant::now() < end {
         live.retain(|job| !record.is_over(job));
-        if live.len() >= options.jobs || Instant::now() < next {
+        if live.len() >= options.jobs || Instant::now() < due {
             sleep(Duration::from_millis(100)).await;
             continue;
         }
-        next = Instant::now() + options.between_jobs();
+        due += options.between_jobs();
         let job = Job::batch(options.seed, jobs.len() as u64 - 1, options.rows);
         if let Some(text) = job.input_text() {
             fs::write(job.input(dir), text).map_err(at(dir))?;
@@ -435,6 +436,8 @@ async fn judge(
     };
     let mut void = traffic::judge(&traffic, &options.least());
     void.extend(trace::vain(&traced));
+    let n_batches = seen.jobs.iter().filter(|job| job.shape != Shape::Stream).count() as u64;
+    void.extend(options.jobs_due().and_then(|n_due| traffic::judge_pace(n_batches, n_due)));
     Ok(Verdict {
         seed: plan.seed,
         kinds: plan.kinds.clone(),

@@ -48,9 +48,37 @@ pub fn judge(traffic: &Traffic, least: &Least) -> Vec<String> {
     too_few.map(|(what, is, least)| format!("{is:.1} {what}, at least {least:.1} count")).collect()
 }
 
+/// How much of the load that was asked for must have come, in percent: with less the load was not the
+/// steady one that sizes are compared under.
+pub const PACE_LEAST_PERCENT: u64 = 90;
+
+/// Why the run is void though it had a pace: jobs came too slowly, be it that the machine or the cluster
+/// could not keep up.
+pub fn judge_pace(n_submitted: u64, n_due: u64) -> Option<String> {
+    let least = n_due.saturating_mul(PACE_LEAST_PERCENT).div_ceil(100);
+    (n_submitted < least).then(|| {
+        format!(
+            "{n_submitted} batch jobs of {n_due} that the pace asks for, at least {least} count"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pace_that_was_not_kept_makes_a_run_void() {
+        for (n_due, least) in [(0, 0), (1, 1), (10, 9), (11, 10), (1_800, 1_620)] {
+            assert_eq!(judge_pace(least, n_due), None, "{least} of {n_due}");
+            assert_eq!(judge_pace(n_due + 1, n_due), None);
+            if let Some(too_few) = least.checked_sub(1) {
+                assert!(judge_pace(too_few, n_due).is_some(), "{too_few} of {n_due}");
+            }
+        }
+        let why = "1619 batch jobs of 1800 that the pace asks for, at least 1620 count";
+        assert_eq!(judge_pace(1_619, 1_800).as_deref(), Some(why));
+    }
 
     #[test]
     fn each_that_is_too_little_makes_a_run_void() {
