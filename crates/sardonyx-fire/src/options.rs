@@ -60,7 +60,8 @@ pub struct Options {
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
 
-    /// Everything on loopback: no namespaces, so no partitions and no full disks, and no root.
+    /// Everything on loopback: no namespaces and no root, so nothing that is done to lines (cuts, resets,
+    /// thin ones, flickers), and no full disks.
     #[arg(long)]
     pub no_sandbox: bool,
 
