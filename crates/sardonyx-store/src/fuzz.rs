@@ -7,6 +7,7 @@ mod harness;
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use harness::{Rng, Target, break_frame, measure};
 use sardonyx_core::Position;
 use serde::de::DeserializeOwned;
@@ -15,7 +16,7 @@ use crate::{
     Error, Origin, Token,
     embedded::{FRAME_BYTES, HEADER_BYTES, RECORD_BYTES},
     golden::forms,
-    pieces::{PIECE_BYTES, Pointer},
+    pieces::Pointer,
     remote::{Answer, Ask, FRAME_BYTES_MAX, HELLO_BYTES_MAX, Hello, Welcome, receive},
 };
 
@@ -74,15 +75,36 @@ fn pointer(n_pieces: u32, origin: &[u8]) -> Vec<u8> {
     postcard::to_stdvec(&(42_u64, 7_u64, n_pieces, origin.len() as u64, crc)).expect("written")
 }
 
+/// The length of the pieces here: so short that a short input has many.
+const SHORT_PIECE: usize = 4;
+
+/// What a backend reads of a pointer's pieces. Behind one that is missing it asks for none: a number
+/// of pieces that nobody wrote costs nothing.
+fn read_pieces(pointer: &Pointer, pieces: &[&[u8]]) -> Option<Bytes> {
+    let mut n_asked = 0;
+    let read = block_on(pointer.read(|piece| {
+        assert_eq!(piece as usize, n_asked, "one after the other");
+        assert!(n_asked <= pieces.len(), "piece {} of {} is missing", pieces.len(), piece);
+        n_asked += 1;
+        let found = pieces.get(piece as usize).map(|it| Bytes::copy_from_slice(it));
+        std::future::ready(Ok(found))
+    }));
+    read.expect("nothing fails")
+}
+
 /// The first byte says how long the pointer is; behind it are the pieces that it points to.
 #[test]
 fn a_pointer_and_its_pieces() {
     let input = |pointer: &[u8], pieces: &[u8]| [&[pointer.len() as u8], pointer, pieces].concat();
+    let long = form("origin");
+    let n_long = long.len().div_ceil(SHORT_PIECE) as u32;
     let seeds = vec![
-        input(&pointer(1, b"an origin"), b"an origin"),
+        input(&pointer(3, b"an origin"), b"an origin"),
         input(&pointer(u32::MAX, b"an origin"), b"an orig"),
         input(&pointer(0, b""), b""),
-        input(&pointer(1, &form("origin")), &form("origin")),
+        input(&pointer(n_long, &long), &long),
+        input(&pointer(2, b"an origin"), b"an origin"),
+        input(&pointer(2, b"an origi"), b"an origin"),
     ];
     Target { name: "store-pieces", seeds, words: &[] }.run(|input| {
         let Some((n, rest)) = input.split_first() else { return "empty".into() };
@@ -98,10 +120,13 @@ fn a_pointer_and_its_pieces() {
         if let Some(next) = pointer.position.0.checked_add(1) {
             assert!(pointer.name() < format!("{next:016x}"), "{}", pointer.name());
         }
-        // As a backend does it: what is named and not there costs nothing.
-        let pieces = found.chunks(PIECE_BYTES).take(pointer.n_pieces as usize);
-        let origin = pieces.collect::<Vec<_>>().concat();
+        let pieces: Vec<_> = found.chunks(SHORT_PIECE).collect();
+        let read = read_pieces(&pointer, &pieces);
+        // Whatever is cut where, together they are what was cut.
+        let n_named = (pointer.n_pieces as usize).saturating_mul(SHORT_PIECE);
+        let origin = found[..n_named.min(found.len())].to_vec();
         let is_whole = pointer.is_whole(&origin);
+        assert_eq!(read.as_deref(), is_whole.then_some(&origin[..]), "what is whole is read");
         if is_whole {
             let mut other = origin.clone();
             other.push(0);
@@ -110,7 +135,9 @@ fn a_pointer_and_its_pieces() {
             other.iter_mut().take(1).for_each(|byte| *byte ^= 1);
             assert!(origin.is_empty() || !pointer.is_whole(&other), "a wrong bit is noticed");
         }
-        format!("{is_whole} {:?}", Origin::from_bytes(pointer.position, &origin).map(drop))
+        let n_pieces = "#".repeat(pieces.len().min(9));
+        let shown = Origin::from_bytes(pointer.position, &origin).map(drop);
+        format!("{is_whole} {n_pieces} {shown:?}")
     });
 }
 

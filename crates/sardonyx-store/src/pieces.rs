@@ -1,5 +1,6 @@
 //! An origin in pieces: servers bound the size of a value, clusters do not bound that of a replica.
 
+use bytes::{Bytes, BytesMut};
 use sardonyx_core::Position;
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +37,20 @@ impl Pointer {
     /// What its pieces are filed under; sorts by position.
     pub(crate) fn name(&self) -> String {
         format!("{:016x}-{:016x}", self.position.0, self.id)
+    }
+
+    /// Fetches its pieces until one is missing. `None` if that is not the origin which was written:
+    /// a later one may have taken its place meanwhile.
+    pub(crate) async fn read<F>(&self, mut fetch: impl FnMut(u32) -> F) -> Result<Option<Bytes>>
+    where
+        F: Future<Output = Result<Option<Bytes>>>,
+    {
+        let mut bytes = BytesMut::new();
+        for piece in 0..self.n_pieces {
+            let Some(found) = fetch(piece).await? else { break };
+            bytes.extend_from_slice(&found);
+        }
+        Ok(self.is_whole(&bytes).then(|| bytes.freeze()))
     }
 
     pub(crate) fn is_whole(&self, bytes: &[u8]) -> bool {

@@ -1,6 +1,6 @@
 //! The origin: pieces first, then a pointer to them, so that nobody sees half of one.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use sardonyx_core::Position;
 
 use super::{
@@ -29,15 +29,13 @@ pub(super) async fn read(rpc: &Rpc, prefix: &str) -> Result<Option<(Position, By
     // A later origin may take the place of the one whose pieces are being read.
     for _ in 0..10 {
         let Some((pointer, _)) = pointer(rpc, prefix).await? else { return Ok(None) };
-        let mut bytes = BytesMut::new();
-        for piece in 0..pointer.n_pieces {
+        let fetch = async |piece: u32| {
             let key = format!("{}{piece:08x}", piece_prefix(prefix, &pointer));
             let found: RangeResponse = rpc.call(RANGE, range(&key)).await?;
-            let Some(found) = found.kvs.first() else { break };
-            bytes.extend_from_slice(&found.value);
-        }
-        if pointer.is_whole(&bytes) {
-            return Ok(Some((pointer.position, bytes.freeze())));
+            Ok(found.kvs.into_iter().next().map(|found| found.value))
+        };
+        if let Some(bytes) = pointer.read(fetch).await? {
+            return Ok(Some((pointer.position, bytes)));
         }
     }
     Err(Error::Unavailable("the origin keeps changing".into()))

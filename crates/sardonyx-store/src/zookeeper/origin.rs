@@ -1,6 +1,6 @@
 //! The origin: pieces first, then a pointer to them, so that nobody sees half of one.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use sardonyx_core::Position;
 use zookeeper_client::{Client, CreateMode, Error as ZkError};
 
@@ -29,16 +29,16 @@ pub(super) async fn read(zk: &Zk, root: &str) -> Result<Option<(Position, Bytes)
     // A later origin may take the place of the one whose pieces are being read.
     for _ in 0..10 {
         let Some((pointer, _)) = pointer(&client, root).await? else { return Ok(None) };
-        let mut bytes = BytesMut::new();
-        for piece in 0..pointer.n_pieces {
-            match raw(client.get_data(&piece_path(root, &pointer, piece))).await? {
-                Ok((piece, _)) => bytes.extend_from_slice(&piece),
-                Err(ZkError::NoNode) => break,
-                Err(why) => return Err(judge(&why)),
+        let fetch = async |piece: u32| {
+            let path = piece_path(root, &pointer, piece);
+            match raw(client.get_data(&path)).await? {
+                Ok((piece, _)) => Ok(Some(piece.into())),
+                Err(ZkError::NoNode) => Ok(None),
+                Err(why) => Err(judge(&why)),
             }
-        }
-        if pointer.is_whole(&bytes) {
-            return Ok(Some((pointer.position, bytes.freeze())));
+        };
+        if let Some(bytes) = pointer.read(fetch).await? {
+            return Ok(Some((pointer.position, bytes)));
         }
     }
     Err(Error::Unavailable("the origin keeps changing".into()))
