@@ -389,8 +389,12 @@ impl Desk {
         let bytes = self.parts(pending.session, n_parts).await;
         let mut now = None;
         self.load(&mut now).await?;
-        let is_open = now.is_some_and(|(_, it)| it.n == n && it.pending.as_ref() == Some(pending));
-        if is_open { bytes.map(Some) } else { Ok(None) }
+        match now {
+            Some(seen) if stands(&seen, n)? && seen.1.pending.as_ref() == Some(pending) => {
+                bytes.map(Some)
+            }
+            _ => Ok(None),
+        }
     }
 
     async fn parts(&self, session: u64, n_parts: usize) -> Result<Bytes, Refused> {
@@ -458,7 +462,16 @@ async fn read(servers: &Servers, place: &Place) -> Result<Seen, Refused> {
 
 /// Whether transaction `n` is still to be carried out.
 pub(super) async fn is_open(servers: &Servers, place: &Place, n: u64) -> Result<bool, Refused> {
-    let (_, board) = read(servers, place).await?;
+    stands(&read(servers, place).await?, n)
+}
+
+/// Whether transaction `n` stands on this board, still to be carried out. It has been there: a board that
+/// does not know of it comes from a server that led once and has not heard that it was overruled.
+fn stands((revision, board): &Seen, n: u64) -> Result<bool, Refused> {
+    if *revision > 0 && board.n < n {
+        let why = format!("the board ends at transaction {}, and {n} was on it already", board.n);
+        return Err(Refused::Unavailable(why));
+    }
     Ok(board.n == n && board.pending.is_some())
 }
 
@@ -487,4 +500,30 @@ pub(super) fn body(kind: &str, payload: Bytes) -> Option<Body> {
         "note" => Body::Note(payload),
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(revision: u64, n: u64, is_pending: bool) -> Seen {
+        let content = Ok(Vec::new());
+        let pending = is_pending.then(|| Pending { session: 1, content, acks: Vec::new() });
+        (revision, Board { n, pending, ..Board::default() })
+    }
+
+    #[test]
+    fn a_transaction_stands_until_it_is_carried_out() {
+        assert!(stands(&seen(9, 5, true), 5).unwrap());
+        assert!(!stands(&seen(10, 5, false), 5).unwrap());
+        assert!(!stands(&seen(11, 6, true), 5).unwrap());
+        assert!(!stands(&(0, Board::default()), 5).unwrap(), "the job is over and forgotten");
+    }
+
+    /// From a server that led once: whoever believed it would leave a key unwritten.
+    #[test]
+    fn a_board_that_is_too_old_says_nothing() {
+        let asked = stands(&seen(8, 4, false), 5);
+        assert!(matches!(asked, Err(Refused::Unavailable(_))), "{asked:?}");
+    }
 }
