@@ -36,6 +36,10 @@ const INLINE_BYTES_MAX: usize = 32 << 10;
 /// How often somebody who waits looks without having been woken.
 const LOOK: Duration = Duration::from_secs(2);
 
+/// How soon somebody who was woken looks again. Where hundreds of transactions are told in a second, each
+/// would be looked for by itself, on every node; what comes within this time is taken together.
+const BREATH: Duration = Duration::from_millis(10);
+
 /// How long somebody else may take to carry a transaction out before we help.
 const HELP_AFTER: Duration = Duration::from_millis(250);
 
@@ -440,6 +444,8 @@ async fn listen(desk: Weak<Desk>) {
             let _ = tokio::time::timeout(LOOK, woken.notified()).await;
             let Some(desk) = desk.upgrade() else { return };
             desk.look().await;
+            drop(desk);
+            tokio::time::sleep(BREATH).await;
         }
     };
     tokio::pin!(look);

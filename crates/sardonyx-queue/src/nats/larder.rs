@@ -86,6 +86,15 @@ pub(crate) struct Larder {
     is_for: (u64, Vec<u64>),
     shelves: BTreeMap<String, Shelf>,
     n_rounds: usize,
+    listed: Option<Listed>,
+}
+
+/// What is in a task's queues, for everybody who asked before it was looked up: sessions are all woken at
+/// once, and each would ask the same.
+#[derive(Debug)]
+struct Listed {
+    at: Instant,
+    queues: Arc<Vec<(QueueName, Extent)>>,
 }
 
 /// A message that was taken.
@@ -117,9 +126,9 @@ impl Desk {
     /// Takes up to `max` messages for a session; none if there are none. May be given up at any point:
     /// what was fetched stays for the others, and what was taken goes with the session.
     pub(crate) async fn take(&self, session: u64, max: usize) -> Result<Vec<Taken>, Refused> {
-        let Place { job, task } = &self.place;
-        let queues = self.servers.queues(&self.servers.names.queues(Some(job), Some(task))).await?;
+        let asked_at = Instant::now();
         let mut larder = self.larder.lock().await;
+        let queues = self.queues(&mut larder, asked_at).await?;
         // Not before it is our turn: by an older board the larder would be for the wrong sessions.
         let board = self.board().await?;
         let roster_at = board.roster.as_ref().map_or(0, |roster| roster.at);
@@ -128,12 +137,15 @@ impl Desk {
         sessions.retain(|id| board.sessions.contains_key(id));
         let is_for = (roster_at, sessions);
         if larder.is_for != is_for {
-            *larder = Larder { is_for, ..Larder::default() };
+            *larder = Larder { is_for, listed: larder.listed.take(), ..Larder::default() };
         }
         self.stock(&mut larder, &board, &queues, max).await?;
         let spots = larder.choose(&board, session, max);
         if spots.is_empty() {
             self.sweep(&mut larder, &board, &queues).await?;
+            if board.sessions.contains_key(&session) {
+                return Ok(Vec::new());
+            }
         }
         let taken = self.change(|board| {
             if !board.sessions.contains_key(&session) {
@@ -154,6 +166,24 @@ impl Desk {
             Some(Taken { spot, attempt, body })
         };
         Ok(taken.into_iter().filter_map(unpack).collect())
+    }
+
+    /// The task's queues, as they were at some time after `asked_at`.
+    async fn queues(
+        &self,
+        larder: &mut Larder,
+        asked_at: Instant,
+    ) -> Result<Arc<Vec<(QueueName, Extent)>>, Refused> {
+        if let Some(Listed { at, queues }) = &larder.listed
+            && *at >= asked_at
+        {
+            return Ok(Arc::clone(queues));
+        }
+        let (at, Place { job, task }) = (Instant::now(), &self.place);
+        let found = self.servers.queues(&self.servers.names.queues(Some(job), Some(task))).await?;
+        let queues = Arc::new(found);
+        larder.listed = Some(Listed { at, queues: Arc::clone(&queues) });
+        Ok(queues)
     }
 
     /// Fetches what may be taken: what was given back, and what is new.

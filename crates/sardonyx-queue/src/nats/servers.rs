@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Mutex, time::Duration};
 
 use async_nats::jetstream::{
-    self,
+    self, ErrorCode,
     context::PublishErrorKind,
     message::PublishMessage,
     response::Response,
@@ -69,6 +69,18 @@ pub(crate) struct Extent {
     pub(crate) last: u64,
     /// In how many lanes.
     pub(crate) n_lanes: u64,
+}
+
+impl From<State> for Extent {
+    fn from(state: State) -> Extent {
+        Extent {
+            messages: state.messages,
+            bytes: state.bytes,
+            first: state.first_seq,
+            last: state.last_seq,
+            n_lanes: state.num_subjects,
+        }
+    }
 }
 
 fn unavailable(why: impl std::fmt::Display) -> Refused {
@@ -270,14 +282,7 @@ impl Servers {
             n_seen += streams.len();
             for Info { config, state, .. } in streams {
                 let queue = config.subjects.first().and_then(|it| self.names.queue_of(it));
-                let extent = Extent {
-                    messages: state.messages,
-                    bytes: state.bytes,
-                    first: state.first_seq,
-                    last: state.last_seq,
-                    n_lanes: state.num_subjects,
-                };
-                all.extend(queue.map(|queue| (queue, extent)));
+                all.extend(queue.map(|queue| (queue, Extent::from(state))));
             }
             if is_last || n_seen >= page.total {
                 all.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -286,10 +291,20 @@ impl Servers {
         }
     }
 
-    /// How much is in a queue.
+    /// How much is in a queue. Its stream is asked by name: a list, however short it is to be, is made
+    /// by looking at all streams there are.
     pub(crate) async fn extent(&self, queue: &QueueName) -> Result<Extent, Refused> {
-        let found = self.queues(&self.names.lanes(queue)).await?;
-        Ok(found.into_iter().find(|(name, _)| name == queue).map(|(_, it)| it).unwrap_or_default())
+        let subject = format!("STREAM.INFO.{}", self.names.stream(queue));
+        let ask = Details { deleted_details: false };
+        let answer: Response<Info> =
+            self.context.request(subject, &ask).await.map_err(unavailable)?;
+        match answer {
+            Response::Ok(info) => Ok(info.state.into()),
+            Response::Err { error } if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {
+                Ok(Extent::default())
+            }
+            Response::Err { error } => Err(unavailable(error)),
+        }
     }
 
     fn knows(&self, queue: &QueueName) -> bool {
