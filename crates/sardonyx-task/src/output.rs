@@ -14,8 +14,9 @@ pub trait Output: Send + Sync {
     fn open(&self, part: &str) -> Result<Box<dyn Writer>, String>;
 
     /// The task is over: what the parts have committed becomes visible as a whole. `parts` has every
-    /// part that ever committed something, with what it committed last, in the order of their names.
-    /// May happen twice, also after it succeeded, and must then change nothing.
+    /// part that ever committed something and is not forgotten ([`Output::forgets`]), with what it
+    /// committed last, in the order of their names. May happen twice, also after it succeeded, and must
+    /// then change nothing.
     fn finish(&self, parts: &[(String, Bytes)]) -> Result<(), String>;
 
     /// The sessions of these parts are over while the task goes on: they can never commit again.
@@ -25,9 +26,10 @@ pub trait Output: Send + Sync {
         Ok(())
     }
 
-    /// Whether parts are done with once they are recovered: then nothing of them is remembered, and
-    /// [`Output::finish`] is not told of them. A stream whose peers come and go leaves one after the
-    /// other, for as long as it runs.
+    /// Whether parts are done with once they are recovered: then they are forgotten, and neither
+    /// [`Output::finish`] nor [`Output::recover`] need be told of them. They may be all the same, by
+    /// somebody who stood still, and that must change nothing. A stream whose peers come and go leaves
+    /// one part after the other, for as long as it runs.
     fn forgets(&self) -> bool {
         false
     }

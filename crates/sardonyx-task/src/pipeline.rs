@@ -234,6 +234,7 @@ impl Task {
         let session = self.engine.queues.session(place, owner, &now).await?;
         self.saw(Phase::OpenSession);
         self.forget_dared();
+        self.forget_positions();
         let input = self.input().await?;
         if let Some(input) = &input {
             self.plan(&session, input).await?;

@@ -226,10 +226,16 @@ impl Scenario {
         }
         let second = (target.make)()?;
         second.recover(&queues.parts())?;
+        let mut forgotten = Vec::new();
         if second.forgets() {
+            forgotten = queues.parts();
             queues.marks.clear();
         }
         self.second_session(&*second, &mut queues, &mut shown)?;
+        // Somebody who stood still has not heard that they are.
+        if !forgotten.is_empty() {
+            (target.make)()?.recover(&forgotten)?;
+        }
         second.finish(&queues.parts())?;
         self.compare(target, &shown).map_err(|why| format!("after finish, {why}"))?;
         if let Some(mut writer) = fenced {

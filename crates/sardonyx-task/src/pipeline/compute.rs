@@ -43,7 +43,7 @@ pub(super) enum Item {
 type Committing<'a> = Pin<Box<dyn Future<Output = Result<(), Refused>> + Send + 'a>>;
 
 /// A transaction on its way: its outcome, what it counts, and how far splits are then read.
-type OnItsWay<'a> = (Committing<'a>, Counts, Vec<(Key, Bytes)>);
+type OnItsWay<'a> = (Committing<'a>, Counts, Vec<(Key, Option<Bytes>)>);
 
 /// The transaction that grows.
 #[derive(Default)]

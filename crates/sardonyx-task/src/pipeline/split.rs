@@ -11,7 +11,9 @@ use std::{
 };
 
 use bytes::{BufMut, Bytes, BytesMut};
-use sardonyx_queue::{Body, Key, Outgoing, QueueName, Receipt, Refused, Session, Transaction};
+use sardonyx_queue::{
+    Body, Key, MessageId, Outgoing, QueueName, Receipt, Refused, Session, Transaction,
+};
 use tokio::{
     sync::{Notify, Semaphore, mpsc},
     time::Instant,
@@ -208,7 +210,7 @@ impl Task {
             *look = Some(Look { receipt, at: Instant::now() + Duration::from_millis(after) });
             return Ok(());
         }
-        let key = format!("{POSITION}{:016x}", xxh3_64(&rest));
+        let key = position_key(&rest, id);
         let position = session.get(&key).await?;
         // What lasts for weeks is held by many, one after the other; rows of it speak for it.
         if position.is_none() {
@@ -276,18 +278,22 @@ impl Task {
         Ok(())
     }
 
-    /// How far a transaction says that splits are read.
-    pub(super) fn positions_of(&self, transaction: &Transaction) -> Vec<(Key, Bytes)> {
+    /// How far a transaction says that splits are read; `None` of those that are over.
+    pub(super) fn positions_of(&self, transaction: &Transaction) -> Vec<(Key, Option<Bytes>)> {
         if self.order.blueprint.kind != Kind::Input {
             return Vec::new();
         }
-        let puts = transaction.puts.iter().filter(|(key, _)| key.starts_with(POSITION));
-        puts.filter_map(|(key, value)| Some((key.clone(), value.clone()?))).collect()
+        transaction.puts.iter().filter(|(key, _)| key.starts_with(POSITION)).cloned().collect()
     }
 
-    /// It is committed: readers are told before they read on.
-    pub(super) fn committed_to(&self, positions: Vec<(Key, Bytes)>) {
-        self.positions().extend(positions);
+    /// It is committed: readers are told before they read on. Of splits that are over nobody asks.
+    pub(super) fn committed_to(&self, positions: Vec<(Key, Option<Bytes>)>) {
+        tell(&mut self.positions(), positions);
+    }
+
+    /// Readers of a session before this one are gone, and what was for them.
+    pub(super) fn forget_positions(&self) {
+        self.positions().clear();
     }
 
     fn positions(&self) -> MutexGuard<'_, BTreeMap<Key, Bytes>> {
@@ -356,6 +362,21 @@ impl Task {
     }
 }
 
+/// Where the position of a split is: its message is a part of the name, because a file that was written
+/// anew may have the same piece once more.
+fn position_key(split: &[u8], id: MessageId) -> String {
+    format!("{POSITION}{:016x}-{}", xxh3_64(split), id.0)
+}
+
+fn tell(known: &mut BTreeMap<Key, Bytes>, positions: Vec<(Key, Option<Bytes>)>) {
+    for (key, position) in positions {
+        match position {
+            Some(position) => known.insert(key, position),
+            None => known.remove(&key),
+        };
+    }
+}
+
 fn note(kind: u8, rest: &[u8]) -> Bytes {
     let mut bytes = BytesMut::with_capacity(1 + rest.len());
     bytes.put_u8(kind);
@@ -379,5 +400,24 @@ mod tests {
     #[test]
     fn keys_of_what_is_over_leave_nothing_behind() {
         assert!(POSITION.starts_with(ONCE) && PART.starts_with(ONCE));
+    }
+
+    /// The commit of a split's last rows may be answered after the reader has seen its end.
+    #[test]
+    fn nothing_is_kept_of_splits_that_are_over() {
+        let key = position_key(b"a.ndjson 0..80", MessageId(1));
+        let mut known = BTreeMap::new();
+        tell(&mut known, vec![(key.clone(), Some(Bytes::from_static(b"80")))]);
+        assert_eq!(known.len(), 1);
+        tell(&mut known, vec![(key, None)]);
+        assert!(known.is_empty());
+    }
+
+    /// A key that is used once must be: the same rows of a file that was written anew are another split.
+    #[test]
+    fn the_same_piece_once_more_has_a_position_of_its_own() {
+        let of = |id| position_key(b"a.ndjson 0..80", MessageId(id));
+        assert_ne!(of(1), of(2));
+        assert_eq!(of(1), of(1), "whoever gets the message again goes on where it was");
     }
 }
