@@ -472,9 +472,10 @@ pub(super) async fn is_open(servers: &Servers, place: &Place, n: u64) -> Result<
 }
 
 /// Whether transaction `n` stands on this board, still to be carried out. It has been there: a board that
-/// does not know of it comes from a server that led once and has not heard that it was overruled.
-fn stands((revision, board): &Seen, n: u64) -> Result<bool, Refused> {
-    if *revision > 0 && board.n < n {
+/// does not know of it, or none at all, comes from a server that led once and has not heard that it was
+/// overruled. Or the job is over and forgotten; whoever looks next finds nothing left to do.
+fn stands((_, board): &Seen, n: u64) -> Result<bool, Refused> {
+    if board.n < n {
         let why = format!("the board ends at transaction {}, and {n} was on it already", board.n);
         return Err(Refused::Unavailable(why));
     }
@@ -523,13 +524,14 @@ mod tests {
         assert!(stands(&seen(9, 5, true), 5).unwrap());
         assert!(!stands(&seen(10, 5, false), 5).unwrap());
         assert!(!stands(&seen(11, 6, true), 5).unwrap());
-        assert!(!stands(&(0, Board::default()), 5).unwrap(), "the job is over and forgotten");
     }
 
     /// From a server that led once: whoever believed it would leave a key unwritten.
     #[test]
     fn a_board_that_is_too_old_says_nothing() {
-        let asked = stands(&seen(8, 4, false), 5);
-        assert!(matches!(asked, Err(Refused::Unavailable(_))), "{asked:?}");
+        for old in [seen(8, 4, false), (0, Board::default())] {
+            let asked = stands(&old, 5);
+            assert!(matches!(asked, Err(Refused::Unavailable(_))), "{asked:?}");
+        }
     }
 }

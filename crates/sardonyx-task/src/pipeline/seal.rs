@@ -17,8 +17,8 @@ use crate::{
 
 const SEALED: &str = "sealed";
 
-/// How many parts are forgotten at once.
-const FORGOTTEN_MAX: usize = 256;
+/// How many parts are forgotten at once; one of them that has changed keeps the others of its time.
+const FORGOTTEN_MAX: usize = 32;
 
 impl Task {
     pub(super) async fn seal(&self, session: &Session) -> Result<(), End> {
@@ -100,12 +100,18 @@ impl Task {
         }
         let output = self.engine.registry.make_output(&self.order.blueprint.terms);
         let output = output.map_err(End::Failed)?;
-        let keys: Vec<_> = parts.iter().map(|(part, _)| format!("{PART}{part}")).collect();
+        let done = parts.clone();
         let recover = move || output.recover(&parts).map(|()| output.forgets());
         if self.desk.run(recover).await?.map_err(End::Failed)? {
-            for keys in keys.chunks(FORGOTTEN_MAX) {
-                let puts = keys.iter().map(|key| (key.clone(), None)).collect();
-                session.commit(Transaction { puts, ..Transaction::default() }).await?;
+            for parts in done.chunks(FORGOTTEN_MAX) {
+                let key = |part: &str| format!("{PART}{part}");
+                let puts = parts.iter().map(|(part, _)| (key(part), None)).collect();
+                // Only what was recovered: queues may have told us less than was committed. Of what is
+                // different by now whoever recovers next is told again.
+                let expects =
+                    parts.iter().map(|(part, is)| (key(part), Some(is.clone()))).collect();
+                let forget = Transaction { puts, expects, ..Transaction::default() };
+                once(session.commit(forget).await)?;
             }
         }
         Ok(())

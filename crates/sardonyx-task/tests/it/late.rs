@@ -1,11 +1,19 @@
 //! A peer that has not heard of another yet: its picture of who works is older than what the queues know.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
-use sardonyx_queue::{Body, Outgoing, Owner, Place, QueueName, Roster, Segments, Transaction};
+use bytes::Bytes;
+use sardonyx_queue::{
+    Body, Outgoing, Owner, Place, QueueName, Queues, Roster, Segments, Transaction,
+};
 use sardonyx_task::{
-    Blueprint,
+    Blueprint, Output, Registry,
+    output::Writer,
     pipeline::{Engine, Everybody, Order, Running},
     spy::{Phase, Spy},
 };
@@ -165,4 +173,92 @@ async fn what_the_dead_wrote_is_shown_by_those_who_stay() {
     assert_eq!(scene.remembered(0).await, [""; 0], "of two who are gone");
     last.stop().await;
     assert_eq!(rows_in(directory.path()), [0, 1, 2, 3, 4, 5, 6]);
+}
+
+/// An output that writes nothing, and remembers what it was to recover. While it does so for the first
+/// time, more becomes known of the same part.
+struct Told {
+    queues: Queues,
+    runtime: tokio::runtime::Handle,
+    recovered: Arc<Mutex<Vec<Bytes>>>,
+}
+
+impl Output for Told {
+    fn open(&self, _: &str) -> Result<Box<dyn Writer>, String> {
+        Ok(Box::new(Mute))
+    }
+
+    fn finish(&self, _: &[(String, Bytes)]) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn recover(&self, parts: &[(String, Bytes)]) -> Result<(), String> {
+        let mut recovered = self.recovered.lock().unwrap();
+        recovered.extend(parts.iter().map(|(_, mark)| mark.clone()));
+        if recovered.len() == 1 {
+            let key = format!("once/part/{}", parts[0].0);
+            let more = mark(&self.queues, key, "second");
+            std::thread::scope(|it| it.spawn(|| self.runtime.block_on(more)).join().unwrap());
+        }
+        Ok(())
+    }
+
+    fn forgets(&self) -> bool {
+        true
+    }
+}
+
+struct Mute;
+
+impl Writer for Mute {
+    fn write(&mut self, _: &RecordBatch) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn prepare(&mut self, _: bool) -> Result<Option<Bytes>, String> {
+        Ok(None)
+    }
+
+    fn committed(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// What a part committed, in the words of somebody who is one of those who work.
+async fn mark(queues: &Queues, key: String, value: &'static str) {
+    let session = queues.session(&place("write"), &owner("helper", 1), &with_helper(1)).await;
+    let session = session.unwrap();
+    let puts = vec![(key, Some(Bytes::from_static(value.as_bytes())))];
+    session.commit(Transaction { puts, ..Transaction::default() }).await.unwrap();
+}
+
+/// The peer that was given the task at this entry, and a helper.
+fn with_helper(at: u64) -> Roster {
+    Roster { at, owners: vec![owner("helper", 1), owner("next", at)] }
+}
+
+/// Queues may have told less than was committed. What came to light since is recovered by the next one.
+#[tokio::test(flavor = "multi_thread")]
+async fn only_what_was_recovered_is_forgotten() {
+    let mut scene = Scene::new(Path::new("nowhere.csv"));
+    let recovered = Arc::<Mutex<Vec<Bytes>>>::default();
+    let (queues, runtime) = (scene.engine.queues.clone(), tokio::runtime::Handle::current());
+    let (seen, mut registry) = (Arc::clone(&recovered), Registry::built_in());
+    registry.output("told", &[], move |_| {
+        let (queues, runtime) = (queues.clone(), runtime.clone());
+        Ok(Arc::new(Told { queues, runtime, recovered: Arc::clone(&seen) }))
+    });
+    scene.engine.registry = Arc::new(registry);
+    scene.job["catalog"]["write"] = json!({"type": "output", "plugin": "told"});
+    let part = format!("once/part/{:016x}-gone-1", 5);
+    mark(&scene.engine.queues, part, "first").await;
+    for (epoch, n_left) in [(30, 1), (40, 0)] {
+        let running = scene.start(owner("next", epoch), with_helper(epoch));
+        // Whoever commits rows has recovered before.
+        scene.rows(0, 1).await;
+        let keys = scene.engine.queues.peek(&place("write"), "once/").await.unwrap();
+        assert_eq!(keys.len(), n_left, "{keys:?}");
+        running.stop().await;
+    }
+    assert_eq!(*recovered.lock().unwrap(), ["first", "second"]);
 }
