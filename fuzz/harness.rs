@@ -15,8 +15,14 @@ use std::{
     collections::BTreeSet,
     fs,
     hash::{DefaultHasher, Hash as _, Hasher as _},
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::{self, AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
+    process,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -32,6 +38,10 @@ const BUSY_MAX: u32 = 20;
 
 /// An input is slow only if it is slow so many times: a machine may stand still for once.
 const SLOW_TRIES: usize = 5;
+
+/// After so long nobody believes any more that an input has an end: its process ends instead, and that is
+/// a finding. On a machine that is not busy, or busy with no more than eight targets.
+const HUNG_AFTER: Duration = Duration::from_secs(240);
 
 /// What one input may add to the most memory that was ever in use.
 const INPUT_MEMORY_MAX: u64 = 64 << 20;
@@ -164,8 +174,13 @@ impl Target<'_> {
         }
         let number = |name: &str| std::env::var(name).ok().and_then(|it| it.parse::<u64>().ok());
         let time = number("FUZZ_SECONDS").map(Duration::from_secs);
+        let is_alone = time.is_some();
+        if is_alone {
+            count_panics_elsewhere();
+        }
         let (outcomes, slowest) = (BTreeSet::new(), Duration::ZERO);
-        let mut search = Search { feed, outcomes, corpus, slowest, is_alone: time.is_some() };
+        let hourglass = Hourglass::start(&corpus);
+        let mut search = Search { feed, outcomes, corpus, slowest, is_alone, hourglass };
         let mut pool = self.seeds.clone();
         let stored = stored(&search.corpus);
         assert!(!stored.is_empty(), "{}: no corpus; UPDATE=1 writes one", self.name);
@@ -236,19 +251,25 @@ struct Search<F> {
     slowest: Duration,
     /// Whether nothing else runs in this process, so that memory can be laid at somebody's door.
     is_alone: bool,
+    hourglass: Arc<Hourglass>,
 }
 
 impl<F: Fn(&[u8]) -> String> Search<F> {
     /// Feeds one input; says whether its outcome is new.
     fn feed(&mut self, input: &[u8]) -> bool {
         let before = if self.is_alone { memory_peak() } else { 0 };
+        let n_panics = PANICS_ELSEWHERE.load(Ordering::Relaxed);
         let begun = Instant::now();
-        let outcome = catch_unwind(AssertUnwindSafe(|| (self.feed)(input)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.hourglass.watch(input, &self.feed)));
         let took = begun.elapsed();
         let grown = if self.is_alone { memory_peak().saturating_sub(before) } else { 0 };
         self.slowest = self.slowest.max(took);
         let wrong = match &outcome {
             Err(_) => Some("panics".to_owned()),
+            // Whoever serves goes on when one of its tasks has panicked.
+            Ok(_) if PANICS_ELSEWHERE.load(Ordering::Relaxed) > n_panics => {
+                Some("makes another thread panic, or the one before it did".to_owned())
+            }
             // One that waited for its neighbours is given more chances.
             Ok(_) if took > INPUT_TIME_MAX && self.is_slow(input) => {
                 Some(format!("takes {took:?}"))
@@ -259,7 +280,7 @@ impl<F: Fn(&[u8]) -> String> Search<F> {
             Ok(_) => None,
         };
         if let Some(wrong) = wrong {
-            let kept = self.keep(input);
+            let kept = keep(&self.corpus, input);
             panic!("an input of {} bytes {wrong}: {kept}", input.len());
         }
         let mut hasher = DefaultHasher::new();
@@ -271,19 +292,75 @@ impl<F: Fn(&[u8]) -> String> Search<F> {
     fn is_slow(&self, input: &[u8]) -> bool {
         is_always_slow(self.is_alone, || {
             let (begun, used_before) = (Instant::now(), time_used());
-            drop((self.feed)(input));
+            drop(self.hourglass.watch(input, &self.feed));
             Took { all: begun.elapsed(), used: time_used().saturating_sub(used_before) }
         })
     }
+}
 
-    fn keep(&self, input: &[u8]) -> String {
-        let mut hasher = DefaultHasher::new();
-        input.hash(&mut hasher);
-        let path = self.corpus.join(format!("found-{:016x}", hasher.finish()));
-        match fs::write(&path, input) {
-            Ok(()) => path.display().to_string(),
-            Err(_) => format!("{input:?}"),
+/// Leaves an input in the corpus, and says where.
+fn keep(corpus: &Path, input: &[u8]) -> String {
+    let mut hasher = DefaultHasher::new();
+    input.hash(&mut hasher);
+    let path = corpus.join(format!("found-{:016x}", hasher.finish()));
+    match fs::write(&path, input) {
+        Ok(()) => path.display().to_string(),
+        Err(_) => format!("{input:?}"),
+    }
+}
+
+/// How many panics there were on threads that do not feed.
+static PANICS_ELSEWHERE: AtomicU64 = AtomicU64::new(0);
+
+/// Counts them from now on; this thread feeds.
+fn count_panics_elsewhere() {
+    let (feeds, said) = (thread::current().id(), panic::take_hook());
+    panic::set_hook(Box::new(move |info| {
+        if thread::current().id() != feeds {
+            PANICS_ELSEWHERE.fetch_add(1, Ordering::Relaxed);
         }
+        said(info);
+    }));
+}
+
+/// Ends the process if an input has no end: otherwise the search would wait for it for ever.
+struct Hourglass(Mutex<Option<(Instant, Vec<u8>)>>);
+
+impl Hourglass {
+    fn start(corpus: &Path) -> Arc<Hourglass> {
+        let hourglass = Arc::new(Hourglass(Mutex::default()));
+        let (watched, corpus) = (Arc::downgrade(&hourglass), corpus.to_owned());
+        thread::spawn(move || {
+            while let Some(hourglass) = watched.upgrade() {
+                if let Some(input) = hourglass.hung(Instant::now()) {
+                    let kept = keep(&corpus, &input);
+                    eprintln!("an input of {} bytes has no end: {kept}", input.len());
+                    process::abort();
+                }
+                drop(hourglass);
+                thread::sleep(Duration::from_secs(1));
+            }
+        });
+        hourglass
+    }
+
+    /// Feeds an input, and remembers which as long as that takes.
+    fn watch(&self, input: &[u8], feed: &impl Fn(&[u8]) -> String) -> String {
+        *self.fed() = Some((Instant::now(), input.to_vec()));
+        let outcome = feed(input);
+        *self.fed() = None;
+        outcome
+    }
+
+    /// The input that has been fed for too long.
+    fn hung(&self, now: Instant) -> Option<Vec<u8>> {
+        let fed = self.fed();
+        let (since, input) = fed.as_ref()?;
+        (now.saturating_duration_since(*since) > HUNG_AFTER).then(|| input.clone())
+    }
+
+    fn fed(&self) -> MutexGuard<'_, Option<(Instant, Vec<u8>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -364,5 +441,18 @@ mod tests {
         assert!(!is_found(true, &[(10_000, 1_000)]), "it has a tenth of a processor");
         assert!(!is_found(true, &[(60_000, 0), (60_000, 0), (2, 0)]), "the machine stood still");
         assert!(is_found(false, &[(1_100, 0)]) && !is_found(false, &[(1_100, 0), (900, 0)]));
+    }
+
+    #[test]
+    fn an_input_without_an_end_is_known_while_it_is_fed() {
+        let hourglass = Hourglass(Mutex::default());
+        let late = Instant::now() + HUNG_AFTER + Duration::from_secs(60);
+        assert_eq!(hourglass.hung(late), None);
+        hourglass.watch(b"x", &|input: &[u8]| {
+            assert_eq!(hourglass.hung(Instant::now()), None);
+            assert_eq!(hourglass.hung(late).as_deref(), Some(input));
+            String::new()
+        });
+        assert_eq!(hourglass.hung(late), None);
     }
 }

@@ -79,6 +79,10 @@ const TARGETS: &[Target] = &[
     target("sim-plan", "sardonyx-sim", IT, "fuzz::a_plan_in_a_file"),
 ];
 
+/// A target that tries fewer has waited and not searched. The slowest tries some hundred on a machine of
+/// its own.
+const INPUTS_A_SECOND_LEAST: u64 = 5;
+
 /// How many KiB of addresses a target may have: more than any needs, less than a length of 32 bits.
 const ADDRESS_KIB_MAX: u64 = 3 << 20;
 
@@ -151,7 +155,17 @@ fn is_well(
         format!("{package} has no test `{test}`; if it was renamed, rename it in xtask/src/fuzz_all.rs too")
     })?;
     eprintln!("{done}");
-    Ok(true)
+    let n_least = seconds * INPUTS_A_SECOND_LEAST;
+    let is_enough = n_inputs(done).is_some_and(|n| n >= n_least);
+    if !is_enough {
+        eprintln!("== {}: FAILED: fewer than {n_least} inputs are no search", target.name);
+    }
+    Ok(is_enough)
+}
+
+/// How many inputs a target tried, by what it says.
+fn n_inputs(done: &str) -> Option<u64> {
+    done.split('\t').nth(2)?.strip_suffix(" inputs")?.parse().ok()
 }
 
 fn fuzz(target: &Target, program: &Path, seconds: u64, seed: Option<u64>) -> Command {
@@ -227,6 +241,15 @@ mod tests {
         assert_eq!(places(target("b", "sardonyx", LIB, "")), [2]);
         assert_eq!(places(target("c", "sardonyx", PROGRAM, "")), [5]);
         assert_eq!(places(target("d", "sardonyx-store", LIB, "")), [0; 0]);
+    }
+
+    #[test]
+    fn how_much_was_tried_is_in_what_a_target_says() {
+        assert_eq!(
+            n_inputs("FUZZ\tids-raw\t5120 inputs\t60 s\t9 outcomes\tslowest 1ms"),
+            Some(5120)
+        );
+        assert_eq!(n_inputs("FUZZ\tids-raw\tnothing"), None);
     }
 
     #[test]

@@ -2,11 +2,13 @@
 
 use std::{
     io,
-    process::{Child, Command},
+    os::unix::process::ExitStatusExt as _,
+    process::{Child, Command, Output, Stdio},
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -109,11 +111,29 @@ impl Process {
             status.inspect(|_| *child = None)
         };
         if let Some(status) = ended {
-            trace.note("exited", json!({"who": self.place.to_string(), "code": status.code()}));
+            let (code, signal) = (status.code(), status.signal());
+            let who = self.place.to_string();
+            trace.note("exited", json!({"who": who, "code": code, "signal": signal}));
             return self.start(trace);
         }
         Ok(())
     }
+}
+
+/// What a command that ends by itself said. One that has not ended after so long is killed, and an error.
+pub(crate) async fn answer(mut command: Command, max: Duration) -> io::Result<Output> {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let pid = Pid::from_raw(child.id() as i32);
+    let mut waiting = tokio::task::spawn_blocking(move || child.wait_with_output());
+    if let Ok(done) = tokio::time::timeout(max, &mut waiting).await {
+        return done.map_err(io::Error::other)?;
+    }
+    // Whoever waits for it knows when it has ended: until then its id is nobody else's.
+    if let Some(pid) = pid {
+        kill_process(pid, Signal::KILL)?;
+    }
+    waiting.await.map_err(io::Error::other)??;
+    Err(io::Error::new(io::ErrorKind::TimedOut, format!("no end after {max:?}: {command:?}")))
 }
 
 impl Drop for Process {
@@ -123,5 +143,22 @@ impl Drop for Process {
             let _ = child.kill();
             let _ = child.wait();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_command_that_has_no_end_is_ended() {
+        let mut well = Command::new("echo");
+        well.arg("well");
+        let output = answer(well, Duration::from_secs(60)).await.expect("an end");
+        assert_eq!(output.stdout, b"well\n");
+        let mut endless = Command::new("sleep");
+        endless.arg("600");
+        let why = answer(endless, Duration::from_millis(50)).await.expect_err("none");
+        assert_eq!(why.kind(), io::ErrorKind::TimedOut);
     }
 }

@@ -281,10 +281,9 @@ async fn submit(world: &Arc<World>, record: &Record, id: &str, job: &Value) -> R
     fs::write(&file, job.to_string()).map_err(at(&file))?;
     let (path, known, begun) = (file.display().to_string(), job_id(id)?, Instant::now());
     loop {
-        let mut command =
+        let command =
             world.ask(&["submit", &path, "--id", id, "--store", &world.store_url, "--json"]);
-        let output = tokio::task::spawn_blocking(move || command.output()).await;
-        let output = output.map_err(|why| why.to_string())?.map_err(|why| why.to_string())?;
+        let output = world.answer(command).await.map_err(|why| why.to_string())?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let code = output.status.code();
         world.trace.note("submit", json!({"job": id, "code": code, "said": said}));
@@ -337,9 +336,8 @@ async fn calm(
     if drained.is_err() {
         late.push(format!("the stream has not come through in {max:?}"));
     }
-    let mut command = world.ask(&["kill", stream::ID, "--store", &world.store_url]);
-    let killed = tokio::task::spawn_blocking(move || command.output()).await;
-    let is_killed = killed.is_ok_and(|it| it.is_ok_and(|it| it.status.success()));
+    let command = world.ask(&["kill", stream::ID, "--store", &world.store_url]);
+    let is_killed = world.answer(command).await.is_ok_and(|it| it.status.success());
     world.trace.note("stream-killed", json!({"well": is_killed}));
     sleep(Duration::from_secs(2)).await;
     late
@@ -423,11 +421,7 @@ async fn judge(
     ];
     findings.push(seen.mesh);
     findings.push(judge_ids(options, world).await?);
-    findings.push(Finding::new(
-        "how processes ended",
-        format!("{} ended by themselves", trace::exits(&traced).len()),
-        end::exits(&trace::exits(&traced)),
-    ));
+    findings.push(judge_ends(options, dir, &traced)?);
     let traffic = Traffic {
         seconds: seen.seconds,
         kills: trace::kills(&traced),
@@ -447,6 +441,28 @@ async fn judge(
         counts: trace::counts(&traced),
         findings,
     })
+}
+
+/// Who ended by itself, and who panicked and went on.
+fn judge_ends(options: &Options, dir: &Path, traced: &[Value]) -> Result<Finding, String> {
+    let exits = trace::exits(traced);
+    let mut broken = end::exits(&exits, options.soak);
+    let mut n_files = 0;
+    for entry in fs::read_dir(dir).map_err(at(dir))? {
+        let path = entry.map_err(at(dir))?.path();
+        if path.extension().is_some_and(|it| it == "log") {
+            let text = String::from_utf8_lossy(&fs::read(&path).map_err(at(&path))?).into_owned();
+            let who = path.file_stem().unwrap_or_default().to_string_lossy();
+            broken.extend(end::panics([(&*who, &*text)]));
+            n_files += 1;
+        }
+    }
+    let commands =
+        traced.iter().filter_map(|it| Some((it["what"].as_str()?, it["said"].as_str()?)));
+    broken.extend(end::panics(commands));
+    broken.extend(trace::hung(traced));
+    let seen = format!("{} by themselves; {n_files} files were read for panics", exits.len());
+    Ok(Finding::new("how processes ended", seen, broken))
 }
 
 fn judge_log(played: &mut log::Played) -> Finding {

@@ -294,9 +294,7 @@ fn gc_command(world: &World) -> Command {
 }
 
 async fn gc(world: &Arc<World>) -> io::Result<()> {
-    let mut command = gc_command(world);
-    let output = tokio::task::spawn_blocking(move || command.output()).await;
-    let output = output.map_err(io::Error::other)??;
+    let output = world.answer(gc_command(world)).await?;
     let (code, said) = (output.status.code(), String::from_utf8_lossy(&output.stderr));
     world.trace.note("gc", json!({"code": code, "said": said}));
     trimmed(code, &said)

@@ -126,6 +126,12 @@ pub fn exits(lines: &[Value]) -> Vec<(String, Option<i64>)> {
     exited.map(|line| (text(line), line["code"].as_i64())).collect()
 }
 
+/// Commands of the program that had no end.
+pub fn hung(lines: &[Value]) -> Vec<String> {
+    let hung = lines.iter().filter(|line| line["what"] == "hung");
+    hung.map(|line| line["why"].as_str().unwrap_or("a command hung").to_owned()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,6 +193,12 @@ mod tests {
         assert_eq!(vain[0], "none of 1 kill-two was carried out: no");
         assert_eq!(vain[1], "none of 1 mass-restart was carried out: no");
         assert_eq!(vain.len(), 2);
+    }
+
+    #[test]
+    fn a_command_without_an_end_is_named() {
+        assert_eq!(hung(&lines()), [""; 0]);
+        assert_eq!(hung(&[json!({"what": "hung", "why": "no end: gc"})]), ["no end: gc"]);
     }
 
     #[test]

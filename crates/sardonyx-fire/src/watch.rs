@@ -198,7 +198,12 @@ impl Drop for Pollers {
 impl Reports {
     fn hear(&mut self, node: usize, report: &Value) {
         let Some(at_micros) = report["now-micros"].as_u64() else { return };
-        if let Some(version) = report["token"]["version"].as_u64() {
+        let token = &report["token"];
+        if let Some(version) = token["version"].as_u64() {
+            // The clock is read after the token, and on a busy machine that may be long after: nobody
+            // says that it was still valid then.
+            let at_micros =
+                token["valid-until-micros"].as_u64().unwrap_or(at_micros).min(at_micros);
             self.sightings.push(Sighting { at_micros, node, version });
         }
         let leader = &report["leader"];

@@ -4,21 +4,22 @@ use std::{
     fs::{self, File},
     io,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use sardonyx_store::suite::servers::Network;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     fault::SESSION_MS,
     options::{Options, QueueKind, StoreKind},
     place::{DRAWERS, NODES, PEERS, Place, STORES},
-    process::Process,
+    process::{self, Process},
     sandbox,
     servers::{Port, Site, Stores},
     trace::Trace,
@@ -34,6 +35,9 @@ const HISTORY_MAX: usize = 20;
 /// an hour (500 entries a minute) fills it in about a quarter of it. More would still fill up when memory
 /// is measured, and look like growth.
 const PAST_MIB: u32 = 1;
+
+/// How long a command of the program may take. Where the store is away it tries for a while by itself.
+const ANSWER_MAX: Duration = Duration::from_secs(180);
 
 /// Everybody.
 pub(crate) struct World {
@@ -173,6 +177,15 @@ impl World {
         let mut command = Command::new(&self.paths.program);
         command.args(args).stdin(Stdio::null()).current_dir(&self.paths.dir);
         command
+    }
+
+    /// What such a command said. Whoever has no end is a finding, and is written down as one.
+    pub(crate) async fn answer(&self, command: Command) -> io::Result<Output> {
+        let said = process::answer(command, ANSWER_MAX).await;
+        if let Some(why) = said.as_ref().err().filter(|it| it.kind() == io::ErrorKind::TimedOut) {
+            self.trace.note("hung", json!({"why": why.to_string()}));
+        }
+        said
     }
 
     /// The present life of a node, as it said itself.

@@ -177,5 +177,6 @@ fn st_a_log_whose_order_is_none() {
 
 #[test]
 fn a_process_that_panicked() {
-    is_condemned("ends", end::exits(&[("node1".to_owned(), Some(101))]));
+    is_condemned("ends", end::exits(&[("node1".to_owned(), Some(101))], false));
+    is_condemned("ends", end::panics([("node1", "thread 'main' panicked at src/x.rs:1:2:")]));
 }

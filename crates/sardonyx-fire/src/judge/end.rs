@@ -85,11 +85,27 @@ pub fn jobs(ended: &[(String, Option<JobOutcome>, JobOutcome)]) -> Vec<String> {
         .collect()
 }
 
-/// With which codes a process may end by itself: the world did not play along (1), or a signal ended it.
-/// Not: what was given is wrong (2), two nodes computed different clusters (3), it panicked (101).
-pub fn exits(exits: &[(String, Option<i64>)]) -> Vec<String> {
-    let wrong = exits.iter().filter(|(_, code)| !matches!(code, Some(0 | 1) | None));
-    wrong.map(|(who, code)| format!("{who} ended with code {code:?}")).collect()
+/// Who ended by itself in a way that nobody may. With code 0 or 1 one may (the world did not play along),
+/// where something goes wrong all the time; on an ordinary day nobody may: who begins anew has forgotten
+/// how large it was. Never: what was given is wrong (2), two nodes computed different clusters (3), it
+/// panicked (101), or a signal that is none of ours ended it (no code).
+pub fn exits(exits: &[(String, Option<i64>)], is_ordinary: bool) -> Vec<String> {
+    let may = |code: &Option<i64>| !is_ordinary && matches!(code, Some(0 | 1));
+    let wrong = exits.iter().filter(|(_, code)| !may(code));
+    wrong
+        .map(|(who, code)| match code {
+            Some(code) => format!("{who} ended with code {code}"),
+            None => format!("a signal ended {who}"),
+        })
+        .collect()
+}
+
+/// Panics in what processes said: who, and all of it. A task that panics ends without its process, and
+/// what it was for may be done by somebody else: nothing else would show.
+pub fn panics<'a>(said: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
+    let lines = said.into_iter().flat_map(|(who, text)| text.lines().map(move |line| (who, line)));
+    let panics = lines.filter(|(_, line)| line.contains("panicked at"));
+    panics.map(|(who, line)| format!("{who}: {}", line.trim())).collect()
 }
 
 #[cfg(test)]
@@ -161,11 +177,19 @@ mod tests {
     #[test]
     fn ends_that_must_not_be_are_found() {
         let ended = |code| vec![("node1".to_owned(), code)];
-        for code in [Some(0), Some(1), None] {
-            assert_eq!(exits(&ended(code)), [""; 0]);
+        for code in [0, 1] {
+            assert_eq!(exits(&ended(Some(code)), false), [""; 0]);
+            assert_eq!(exits(&ended(Some(code)), true).len(), 1, "on an ordinary day");
         }
-        for code in [2, 3, 101] {
-            assert_eq!(exits(&ended(Some(code))).len(), 1);
+        for code in [Some(2), Some(3), Some(101), None] {
+            assert_eq!(exits(&ended(code), false).len(), 1);
         }
+    }
+
+    #[test]
+    fn a_panic_that_its_process_survived_is_found() {
+        let text = "a line\nthread 'tokio-rt-worker' panicked at src/desk.rs:1:2:\nno such thing\n";
+        assert_eq!(panics([("node0", "all is well"), ("node1", text)]).len(), 1);
+        assert_eq!(panics([("node0", "")]), [""; 0]);
     }
 }
