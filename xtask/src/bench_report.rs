@@ -31,44 +31,54 @@ pub(crate) fn run(runs: u64) -> Result<(), String> {
     let before = load();
     let mut report = Report::default();
     report.engines(&bench_peers::measure(runs)?)?;
-    let stores = stores(&program);
     for (title, args) in SECTIONS {
-        report.bench(&program, title, args)?;
-    }
-    report.sections.push(Section {
-        title: "The same stream on timely, in microseconds".into(),
-        command: format!("bench-timely {}", LATE.join(" ")),
-        rows: bench_peers::late().map(|it| vec![it]),
-        plots: Vec::new(),
-    });
-    for (name, url, _server) in &stores {
-        let title = format!("The store on {name}, beside it without us");
-        match url {
-            Ok(url) => report.bench(&program, &title, &["store", url])?,
-            Err(why) => report.sections.push(Section {
-                title,
-                command: "sardonyx bench store".into(),
-                rows: Err(why.clone()),
-                plots: Vec::new(),
-            }),
+        let rows = report.bench(&program, title, args);
+        match *args {
+            ["ids"] => {
+                report.ratios.extend(beside::ids(&rows));
+                report.picture("ids.svg", &beside::ids_picture(&rows))?;
+            }
+            ["mesh"] => {
+                report.ratios.extend(beside::echo(&rows));
+                report.mesh = rows;
+            }
+            ["stream"] => report.timely_stream(&rows),
+            _ => {}
         }
     }
-    report.gossip();
+    for store in STORES {
+        report.store(&program, store)?;
+    }
+    report.gossip()?;
     report.growth(&program)?;
+    let demo = demo(&program)?;
     let facts = Facts {
         date: text(Command::new("date").args(["-u", "+%Y-%m-%d"])),
         version: env!("CARGO_PKG_VERSION").into(),
         machine: report.machine.clone(),
         load: (before, load()),
     };
-    let page = page::page(&facts, &report.ratios, &report.sections);
+    let page = page::page(&facts, &report.ratios, &report.sections, &demo);
     fs::write(tree::root().join(PAGE), page).map_err(|why| format!("{PAGE}: {why}"))?;
     let readme = tree::root().join("README.md");
     let text = fs::read_to_string(&readme).map_err(|why| format!("README.md: {why}"))?;
-    fs::write(&readme, page::refreshed(&text, &report.ratios))
+    fs::write(&readme, page::refreshed(&text, &report.ratios, &demo))
         .map_err(|why| format!("README.md: {why}"))?;
     eprintln!("{PAGE} is written, and the README has its numbers");
-    Ok(())
+    match report.missing() {
+        missing if missing.is_empty() => Ok(()),
+        missing => Err(format!("not measured, and the page says why: {}", missing.join("; "))),
+    }
+}
+
+/// What the demo shows, as the README has it.
+fn demo(program: &Path) -> Result<String, String> {
+    eprintln!("== demo");
+    let output = Command::new(program).arg("demo").output().map_err(|why| why.to_string())?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(format!("the demo: {}", String::from_utf8_lossy(&output.stderr))),
+    }
 }
 
 /// What is measured by one call of the program.
@@ -80,23 +90,29 @@ const SECTIONS: &[(&str, &[&str])] = &[
     ("A dashboard on a million entries", &["http"]),
 ];
 
-/// The stores to measure, with the servers that they need.
-fn stores(program: &Path) -> Vec<(&'static str, Result<String, String>, Option<Server>)> {
-    let dir = tree::root().join("target/bench-report/store");
-    // What an earlier run left would be replayed as well.
-    let _ = fs::remove_dir_all(&dir);
-    let mut all = vec![("a disk", Ok(format!("embedded:{}", dir.display())), None)];
-    for (name, started) in [
-        ("sardonyx://", Server::sardonyx(program)),
-        ("etcd", Server::etcd()),
-        ("ZooKeeper", Server::zookeeper()),
-    ] {
-        match started {
-            Ok((server, url)) => all.push((name, Ok(url), Some(server))),
-            Err(why) => all.push((name, Err(why), None)),
+/// How a store is called, and the file of its picture.
+const STORES: [(&str, &str); 4] = [
+    ("a disk", "store-disk.svg"),
+    ("sardonyx://", "store-served.svg"),
+    ("etcd", "store-etcd.svg"),
+    ("ZooKeeper", "store-zookeeper.svg"),
+];
+
+/// A store, with the server that it needs as long as it is measured: one that idles takes the time of
+/// those that do not.
+fn store(program: &Path, name: &str) -> Result<(Option<Server>, String), String> {
+    let with_server = |(server, url)| (Some(server), url);
+    match name {
+        "sardonyx://" => Server::sardonyx(program).map(with_server),
+        "etcd" => Server::etcd().map(with_server),
+        "ZooKeeper" => Server::zookeeper().map(with_server),
+        _ => {
+            let dir = tree::root().join("target/bench-report/store");
+            // What an earlier run left would be replayed as well.
+            let _ = fs::remove_dir_all(&dir);
+            Ok((None, format!("embedded:{}", dir.display())))
         }
     }
-    all
 }
 
 /// What is drawn of a row: which line, and how high.
@@ -112,20 +128,59 @@ struct Report {
 }
 
 impl Report {
-    /// One benchmark of the program. One that fails is a sentence on the page, not the end of the run.
-    fn bench(&mut self, program: &Path, title: &str, args: &[&str]) -> Result<(), String> {
+    /// One benchmark of the program, and its rows. One that fails is a sentence on the page, not the end
+    /// of the run.
+    fn bench(&mut self, program: &Path, title: &str, args: &[&str]) -> Vec<Value> {
         let rows = self.rows(program, args);
         let called = shown(args);
-        let found = rows.as_deref().unwrap_or_default();
+        let found = rows.clone().unwrap_or_default();
         self.ratios.extend(found.iter().filter_map(|row| ratio(&called, row)));
-        match args {
-            ["ids"] => self.ratios.extend(beside::ids(found)),
-            ["mesh"] => self.mesh = found.to_vec(),
-            _ => {}
-        }
-        let command = format!("sardonyx bench {called}");
+        self.section(title, format!("sardonyx bench {called}"), rows);
+        found
+    }
+
+    /// A section without pictures.
+    fn section(&mut self, title: &str, command: String, rows: Result<Vec<Value>, String>) {
         self.sections.push(Section { title: title.into(), command, rows, plots: Vec::new() });
+    }
+
+    /// A picture for the section that was measured last, if there is anything to draw.
+    fn picture(&mut self, file: &str, (title, bars): &beside::Picture) -> Result<(), String> {
+        if let (false, Some(section)) = (bars.is_empty(), self.sections.last_mut()) {
+            write(file, &plot::bars(title, "", bars))?;
+            section.plots.push((file.to_owned(), title.clone()));
+        }
         Ok(())
+    }
+
+    /// What was to be measured and was not.
+    fn missing(&self) -> Vec<String> {
+        let is_missing = |it: &&Section| it.rows.as_ref().map_or(true, Vec::is_empty);
+        self.sections.iter().filter(is_missing).map(|it| it.title.clone()).collect()
+    }
+
+    /// The rows of `bench stream`, on timely.
+    fn timely_stream(&mut self, ours: &[Value]) {
+        let theirs = bench_peers::late();
+        self.ratios.extend(beside::streams(ours, theirs.as_ref().ok()));
+        let command = format!("bench-timely {}", LATE.join(" "));
+        let title = "The same stream on timely, in microseconds";
+        self.section(title, command, theirs.map(|it| vec![it]));
+    }
+
+    /// A store, beside what it stands on.
+    fn store(&mut self, program: &Path, (name, file): (&str, &str)) -> Result<(), String> {
+        let title = format!("The store on {name}, beside it without us");
+        match store(program, name) {
+            Ok((_server, url)) => {
+                let rows = self.bench(program, &title, &["store", &url]);
+                self.picture(file, &beside::store_picture(name, &rows))
+            }
+            Err(why) => {
+                self.section(&title, "sardonyx bench store".into(), Err(why));
+                Ok(())
+            }
+        }
     }
 
     /// The rows that a benchmark prints. Some print several documents; all rows count.
@@ -149,7 +204,7 @@ impl Report {
     }
 
     /// Other memberships, at the paces at which ours is measured.
-    fn gossip(&mut self) {
+    fn gossip(&mut self) -> Result<(), String> {
         for (millis, ours) in [("100", "G5 and G6"), ("300", "G11")] {
             let args = ["100", millis, "3"];
             let title = format!(
@@ -162,11 +217,15 @@ impl Report {
                     .map_err(|_| String::from_utf8_lossy(&output.stderr).into_owned())?;
                 Ok(said["rows"].as_array().cloned().unwrap_or_default())
             });
-            let theirs = rows.as_deref().unwrap_or_default();
-            self.ratios.extend(beside::mesh(&self.mesh, theirs, millis));
-            let command = format!("bench-gossip {}", args.join(" "));
-            self.sections.push(Section { title, command, rows, plots: Vec::new() });
+            let theirs = rows.clone().unwrap_or_default();
+            self.ratios.extend(beside::mesh(&self.mesh, &theirs, millis));
+            self.section(&title, format!("bench-gossip {}", args.join(" ")), rows);
+            let pictures = beside::mesh_pictures(&self.mesh, &theirs, millis);
+            for (at, picture) in pictures.iter().enumerate() {
+                self.picture(&format!("mesh-{millis}-{at}.svg"), picture)?;
+            }
         }
+        Ok(())
     }
 
     /// Whole jobs beside other engines.
@@ -257,9 +316,14 @@ impl Report {
         args: &[&str],
         values: impl Fn(&Value) -> Points,
     ) -> Result<(), String> {
-        let rows = self.rows(program, args)?;
         let command = format!("sardonyx bench {}", shown(args));
-        self.draw(title, (args[0], size), command, rows, values)
+        match self.rows(program, args) {
+            Ok(rows) => self.draw(title, (args[0], size), command, rows, values),
+            Err(why) => {
+                self.section(title, command, Err(why));
+                Ok(())
+            }
+        }
     }
 
     /// A benchmark that is called with several sizes, drawn over them.
@@ -273,10 +337,17 @@ impl Report {
         values: impl Fn(&Value) -> Points,
     ) -> Result<(), String> {
         let flag = format!("--{size}");
+        let command = format!("sardonyx bench {} {flag} N", shown(args));
         let mut rows = Vec::new();
         for n in sizes {
             let n_text = n.to_string();
-            let called = self.rows(program, &[args, &[flag.as_str(), &n_text]].concat())?;
+            let called = match self.rows(program, &[args, &[flag.as_str(), &n_text]].concat()) {
+                Ok(called) => called,
+                Err(why) => {
+                    self.section(title, command, Err(why));
+                    return Ok(());
+                }
+            };
             rows.extend(called.into_iter().map(|mut row| {
                 if row[size].is_null() {
                     row[size] = n.into();
@@ -284,7 +355,6 @@ impl Report {
                 row
             }));
         }
-        let command = format!("sardonyx bench {} {flag} N", shown(args));
         self.draw(title, (size, size), command, rows, values)
     }
 
@@ -310,6 +380,7 @@ impl Report {
                 lines[at].1.push((number(row, size), value));
             }
         }
+        self.ratios.extend(beside::growth(title, size, &lines));
         let file = format!("{name}.svg");
         write(&file, &plot::lines(title, size, " µs", &lines))?;
         let plots = vec![(file, title.into())];

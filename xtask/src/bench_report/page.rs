@@ -43,17 +43,29 @@ impl Ratio {
     }
 }
 
-/// A text whose rows about these ratios have their numbers of today.
-pub(super) fn refreshed(text: &str, ratios: &[Ratio]) -> String {
+/// The command whose output the README shows.
+const DEMO: &str = "cargo run --release -- demo";
+
+/// A text whose rows about these ratios have their numbers of today, and which shows the demo of today.
+pub(super) fn refreshed(text: &str, ratios: &[Ratio], demo: &str) -> String {
     let refresh = |line: &str| match ratios.iter().find(|it| line.starts_with(&it.about())) {
         Some(ratio) => ratio.row() + "\n",
         None => format!("{line}\n"),
     };
-    text.lines().map(refresh).collect()
+    let text: String = text.lines().map(refresh).collect();
+    let shown = || {
+        let command = text.find(&format!("\n{DEMO}\n"))?;
+        let begin = command + text[command..].find("```text alike\n")? + "```text alike\n".len();
+        Some(begin..begin + text[begin..].find("```\n")?)
+    };
+    match shown() {
+        Some(shown) => [&text[..shown.start], demo, &text[shown.end..]].concat(),
+        None => text,
+    }
 }
 
 /// The page.
-pub(super) fn page(facts: &Facts, ratios: &[Ratio], sections: &[Section]) -> String {
+pub(super) fn page(facts: &Facts, ratios: &[Ratio], sections: &[Section], demo: &str) -> String {
     let Facts { date, version, machine, load: (before, after) } = facts;
     let mut page = format!(
         "# Benchmarks\n\n<!-- Written by `cargo xtask bench-report`; do not edit. -->\n\n\
@@ -79,6 +91,7 @@ pub(super) fn page(facts: &Facts, ratios: &[Ratio], sections: &[Section]) -> Str
             let _ = write!(page, "\n![{shows}](benchmarks/{file})\n");
         }
     }
+    let _ = write!(page, "\n## The demo\n\n`{DEMO}`\n\n```text\n{demo}```\n");
     page
 }
 
@@ -126,7 +139,17 @@ mod tests {
         let ratio = Ratio { what: "words".into(), beside: "timely".into(), ratio: 2.0 };
         let text = "# It\n\n| words | timely | 1.91 |\n| words | flink | 25.00 |\n";
         let today = text.replace("1.91", "2.00");
-        assert_eq!(refreshed(text, &[ratio]), today);
+        assert_eq!(refreshed(text, &[ratio], "of today\n"), today);
+    }
+
+    #[test]
+    fn the_demo_is_shown_as_it_was_today() {
+        let text = |demo: &str| {
+            format!(
+                "```sh\ncargo run --release -- demo\n```\n```text alike\n{demo}```\n\n```text alike\nx\n```\n"
+            )
+        };
+        assert_eq!(refreshed(&text("old\n"), &[], "new\nnews\n"), text("new\nnews\n"));
     }
 
     #[test]
@@ -148,7 +171,11 @@ mod tests {
             json!({"what": "a|b", "ids_per_second": 4_100_000, "met": true}),
             json!({"what": "c", "ids_per_second": 1, "of_bare": 0.5}),
         ]));
-        let page = page(&facts, &[ratio], &[good, section(Err("no server\n".into()))]);
+        let failed = section(Err("no server\n".into()));
+        let page = page(&facts, &[ratio], &[good, failed], "all is right\n");
+        assert!(page.ends_with(
+            "## The demo\n\n`cargo run --release -- demo`\n\n```text\nall is right\n```\n"
+        ));
         assert!(page.contains("| words | timely | 4.57 |"), "{page}");
         let table = "| what | ids per second | met | of bare |\n|---|---|---|---|\n\
                      | a\\|b | 4.10M | yes |  |\n| c | 1 |  | 0.50 |\n";
