@@ -162,8 +162,8 @@ pub struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// Feeds the corpus and its changes. `feed` says in a few words what became of an input; a panic
-    /// is a finding.
+    /// Feeds the corpus and its changes. `feed` says in a few words what became of an input (numbers do
+    /// not count as words; what matters of them is said by a row of signs); a panic is a finding.
     pub fn run(&self, feed: impl Fn(&[u8]) -> String) {
         if std::env::var("FUZZ_ONLY").is_ok_and(|only| only != self.name) {
             return;

@@ -207,7 +207,10 @@ fn a_journal() {
         let checked = crate::check(dir.path());
         assert_eq!(std::fs::read(&path).expect("the file"), file, "looking changes nothing");
         match checked {
-            Ok(report) => format!("{} {}", report.n_entries.min(9), report.torn_bytes > 0),
+            Ok(report) => {
+                let entries = "#".repeat(report.n_entries.min(9) as usize);
+                format!("{entries} {}", report.torn_bytes > 0)
+            }
             Err(why) => why.to_string(),
         }
     });

@@ -68,7 +68,7 @@ fn requests_in_raw_frames() {
     Target { name: "ids-raw", seeds, words: &[] }.run(|input| {
         let whole = read_all(raw::read, input, usize::MAX);
         assert_eq!(read_all(raw::read, input, 3), whole, "in pieces it is the same");
-        format!("{}", whole.0.min(5))
+        format!("{} {}", "#".repeat(whole.0.min(5)), whole.1)
     });
 }
 
