@@ -7,6 +7,8 @@ const WIDTH: f64 = 640.0;
 const LEFT: f64 = 150.0;
 const RIGHT: f64 = 90.0;
 const BAR: f64 = 22.0;
+/// How wide a letter is, of the wider ones.
+const LETTER: f64 = 7.0;
 
 /// Read on light and on dark paper.
 const INK: &str = "#777";
@@ -17,7 +19,9 @@ const OTHERS: [&str; 4] = ["#8a94a6", "#5b7fa6", "#7a9a6d", "#a68a5b"];
 pub(super) fn bars(title: &str, unit: &str, values: &[(String, f64)]) -> String {
     let height = 40.0 + BAR * values.len() as f64 + 8.0;
     let most = values.iter().map(|(_, value)| *value).fold(f64::MIN_POSITIVE, f64::max);
-    let mut svg = head(title, height);
+    let longest = values.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default();
+    let spill = (LETTER * longest as f64 + 16.0 - LEFT).max(0.0);
+    let mut svg = head(title, height, spill);
     for (row, (name, value)) in values.iter().enumerate() {
         let y = 40.0 + BAR * row as f64;
         let length = (WIDTH - LEFT - RIGHT) * value / most;
@@ -52,7 +56,7 @@ pub(super) fn lines(title: &str, across: &str, unit: &str, lines: &[Line]) -> St
     };
     let x_of = |x: f64| at(x, (x_min, x_max), (LEFT, WIDTH - RIGHT));
     let y_of = |y: f64| at(y, (y_min, y_max), (BOTTOM, TOP));
-    let mut svg = head(title, HEIGHT);
+    let mut svg = head(title, HEIGHT, 0.0);
     for (value, is_across) in
         tens(x_min, x_max).map(|it| (it, true)).chain(tens(y_min, y_max).map(|it| (it, false)))
     {
@@ -91,12 +95,14 @@ pub(super) fn lines(title: &str, across: &str, unit: &str, lines: &[Line]) -> St
     svg
 }
 
-fn head(title: &str, height: f64) -> String {
-    let title = escaped(title);
+/// The beginning of a picture that is wider on the left by `spill`, for names that are long.
+fn head(title: &str, height: f64, spill: f64) -> String {
+    let (title, begin, width) = (escaped(title), 0.0 - spill, WIDTH + spill);
+    let first = begin + 8.0;
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH:.0} {height:.0}\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"{begin:.0} 0 {width:.0} {height:.0}\" \
          font-family=\"system-ui, sans-serif\" font-size=\"12\" fill=\"{INK}\">\n\
-         <text x=\"8\" y=\"20\" font-size=\"14\" font-weight=\"600\">{title}</text>\n"
+         <text x=\"{first:.0}\" y=\"20\" font-size=\"14\" font-weight=\"600\">{title}</text>\n"
     )
 }
 
@@ -141,6 +147,17 @@ mod tests {
         let svg = bars("a < b", "/s", &[("sardonyx".into(), 200.0), ("other".into(), 50.0)]);
         assert!(svg.contains("a &lt; b") && svg.contains("width=\"400.0\""), "{svg}");
         assert!(svg.contains("width=\"100.0\"") && svg.contains(">50/s<"), "{svg}");
+    }
+
+    #[test]
+    fn long_names_have_room() {
+        let svg = |name: &str| bars("t", "", &[(name.to_owned(), 1.0)]);
+        assert!(svg("sardonyx, durable").contains("viewBox=\"0 0 640 70\""));
+        let long = svg("bare client, all in one request, 64 in flight");
+        assert!(
+            long.contains("viewBox=\"-181 0 821 70\"") && long.contains("<text x=\"-173\""),
+            "{long}"
+        );
     }
 
     #[test]
