@@ -46,25 +46,34 @@ const MESH: &[(&str, &str, &str, &str)] = &[
     ("300", "G11", "bytes of the whole cluster", "sent by all of them"),
 ];
 
-/// Times and bytes of a mesh, ours by theirs, whose rounds are so many milliseconds apart.
-pub(super) fn mesh(ours: &[Value], theirs: &[Value], millis: &str) -> Vec<Ratio> {
+/// What was measured at one pace both here and elsewhere: the goal, what it is, ours, and each other's.
+type Both<'a> = (&'static str, &'a str, f64, Vec<(String, f64)>);
+
+fn both<'a>(ours: &'a [Value], theirs: &[Value], millis: &str) -> Vec<Both<'a>> {
     let begins =
         |row: &Value, with: &str| row["what"].as_str().is_some_and(|it| it.starts_with(with));
+    let of_pace = MESH.iter().filter(|(pace, ..)| *pace == millis);
+    let found = of_pace.filter_map(|(_, goal, mine, other)| {
+        let row = ours.iter().find(|row| row["goal"] == *goal && begins(row, mine))?;
+        let others = theirs.iter().filter(|row| begins(row, other)).filter_map(|row| {
+            let value = in_base(row["value"].as_f64(), row["unit"].as_str())?;
+            Some((row["engine"].as_str()?.to_owned(), value))
+        });
+        Some((*goal, row["what"].as_str()?, base(row["p50"].as_str()?)?, others.collect()))
+    });
+    found.collect()
+}
+
+/// Times and bytes of a mesh, ours by theirs, whose rounds are so many milliseconds apart.
+pub(super) fn mesh(ours: &[Value], theirs: &[Value], millis: &str) -> Vec<Ratio> {
     let mut ratios = Vec::new();
-    for (_, goal, mine, other) in MESH.iter().filter(|(pace, ..)| *pace == millis) {
-        let mine = ours.iter().find(|row| row["goal"] == *goal && begins(row, mine));
-        let Some((mine, what)) =
-            mine.and_then(|row| Some((base(row["p50"].as_str()?)?, row["what"].as_str()?)))
-        else {
-            continue;
-        };
-        for row in theirs.iter().filter(|row| begins(row, other)) {
-            let Some(theirs) = in_base(row["value"].as_f64(), row["unit"].as_str()) else {
-                continue;
-            };
-            let beside = row["engine"].as_str().unwrap_or_default().to_owned();
-            ratios.push(Ratio { what: format!("mesh: {what}"), beside, ratio: mine / theirs });
-        }
+    for (_, what, mine, others) in both(ours, theirs, millis) {
+        let what = format!("mesh: {what}");
+        ratios.extend(others.into_iter().map(|(beside, theirs)| Ratio {
+            what: what.clone(),
+            beside,
+            ratio: mine / theirs,
+        }));
     }
     ratios
 }
@@ -150,24 +159,14 @@ pub(super) fn store_picture(name: &str, rows: &[Value]) -> Picture {
     (format!("Appends per second to {name}"), bars)
 }
 
-/// What both meshes and ours measured at one pace, in the unit in which they say it.
+/// The same as pictures, in seconds or bytes.
 pub(super) fn mesh_pictures(ours: &[Value], theirs: &[Value], millis: &str) -> Vec<Picture> {
-    let begins =
-        |row: &Value, with: &str| row["what"].as_str().is_some_and(|it| it.starts_with(with));
-    let of_pace = MESH.iter().filter(|(pace, ..)| *pace == millis);
-    of_pace
-        .filter_map(|(_, goal, mine, other)| {
-            let row = ours.iter().find(|row| row["goal"] == *goal && begins(row, mine))?;
-            let mine = base(row["p50"].as_str()?)?;
-            let others = theirs.iter().filter(|row| begins(row, other)).filter_map(|row| {
-                let value = in_base(row["value"].as_f64(), row["unit"].as_str())?;
-                Some((row["engine"].as_str()?.to_owned(), value))
-            });
-            let bars = std::iter::once(("sardonyx".to_owned(), mine)).chain(others).collect();
-            let unit = if *goal == "G11" { "bytes a second" } else { "seconds" };
-            Some((format!("{}, in {unit}", row["what"].as_str()?), bars))
-        })
-        .collect()
+    let picture = |(goal, what, mine, others): Both<'_>| {
+        let unit = if goal == "G11" { "bytes a second" } else { "seconds" };
+        let bars = std::iter::once(("sardonyx".to_owned(), mine)).chain(others).collect();
+        (format!("{what}, in {unit}"), bars)
+    };
+    both(ours, theirs, millis).into_iter().map(picture).collect()
 }
 
 /// `218.40 ms` in seconds, `28.57 kB/s` in bytes a second.
