@@ -51,18 +51,22 @@ pub(crate) fn run(runs: u64) -> Result<(), String> {
     }
     report.gossip()?;
     report.growth(&program)?;
-    let demo = demo(&program)?;
+    let demo = demo(&program);
+    if let Err(why) = &demo {
+        report.section("The demo", page::DEMO.into(), Err(why.clone()));
+    }
+    let demo = demo.ok();
     let facts = Facts {
         date: text(Command::new("date").args(["-u", "+%Y-%m-%d"])),
         version: env!("CARGO_PKG_VERSION").into(),
         machine: report.machine.clone(),
         load: (before, load()),
     };
-    let page = page::page(&facts, &report.ratios, &report.sections, &demo);
+    let page = page::page(&facts, &report.ratios, &report.sections, demo.as_deref());
     fs::write(tree::root().join(PAGE), page).map_err(|why| format!("{PAGE}: {why}"))?;
     let readme = tree::root().join("README.md");
     let text = fs::read_to_string(&readme).map_err(|why| format!("README.md: {why}"))?;
-    fs::write(&readme, page::refreshed(&text, &report.ratios, &demo))
+    fs::write(&readme, page::refreshed(&text, &report.ratios, demo.as_deref()))
         .map_err(|why| format!("README.md: {why}"))?;
     eprintln!("{PAGE} is written, and the README has its numbers");
     match report.missing() {

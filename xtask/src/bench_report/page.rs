@@ -44,10 +44,10 @@ impl Ratio {
 }
 
 /// The command whose output the README shows.
-const DEMO: &str = "cargo run --release -- demo";
+pub(super) const DEMO: &str = "cargo run --release -- demo";
 
 /// A text whose rows about these ratios have their numbers of today, and which shows the demo of today.
-pub(super) fn refreshed(text: &str, ratios: &[Ratio], demo: &str) -> String {
+pub(super) fn refreshed(text: &str, ratios: &[Ratio], demo: Option<&str>) -> String {
     let refresh = |line: &str| match ratios.iter().find(|it| line.starts_with(&it.about())) {
         Some(ratio) => ratio.row() + "\n",
         None => format!("{line}\n"),
@@ -58,14 +58,19 @@ pub(super) fn refreshed(text: &str, ratios: &[Ratio], demo: &str) -> String {
         let begin = command + text[command..].find("```text alike\n")? + "```text alike\n".len();
         Some(begin..begin + text[begin..].find("```\n")?)
     };
-    match shown() {
-        Some(shown) => [&text[..shown.start], demo, &text[shown.end..]].concat(),
+    match demo.zip(shown()) {
+        Some((demo, shown)) => [&text[..shown.start], demo, &text[shown.end..]].concat(),
         None => text,
     }
 }
 
 /// The page.
-pub(super) fn page(facts: &Facts, ratios: &[Ratio], sections: &[Section], demo: &str) -> String {
+pub(super) fn page(
+    facts: &Facts,
+    ratios: &[Ratio],
+    sections: &[Section],
+    demo: Option<&str>,
+) -> String {
     let Facts { date, version, machine, load: (before, after) } = facts;
     let mut page = format!(
         "# Benchmarks\n\n<!-- Written by `cargo xtask bench-report`; do not edit. -->\n\n\
@@ -91,7 +96,9 @@ pub(super) fn page(facts: &Facts, ratios: &[Ratio], sections: &[Section], demo: 
             let _ = write!(page, "\n![{shows}](benchmarks/{file})\n");
         }
     }
-    let _ = write!(page, "\n## The demo\n\n`{DEMO}`\n\n```text\n{demo}```\n");
+    if let Some(demo) = demo {
+        let _ = write!(page, "\n## The demo\n\n`{DEMO}`\n\n```text\n{demo}```\n");
+    }
     page
 }
 
@@ -139,7 +146,7 @@ mod tests {
         let ratio = Ratio { what: "words".into(), beside: "timely".into(), ratio: 2.0 };
         let text = "# It\n\n| words | timely | 1.91 |\n| words | flink | 25.00 |\n";
         let today = text.replace("1.91", "2.00");
-        assert_eq!(refreshed(text, &[ratio], "of today\n"), today);
+        assert_eq!(refreshed(text, &[ratio], Some("of today\n")), today);
     }
 
     #[test]
@@ -149,7 +156,8 @@ mod tests {
                 "```sh\ncargo run --release -- demo\n```\n```text alike\n{demo}```\n\n```text alike\nx\n```\n"
             )
         };
-        assert_eq!(refreshed(&text("old\n"), &[], "new\nnews\n"), text("new\nnews\n"));
+        assert_eq!(refreshed(&text("old\n"), &[], Some("new\nnews\n")), text("new\nnews\n"));
+        assert_eq!(refreshed(&text("old\n"), &[], None), text("old\n"), "there is none of today");
     }
 
     #[test]
@@ -172,7 +180,7 @@ mod tests {
             json!({"what": "c", "ids_per_second": 1, "of_bare": 0.5}),
         ]));
         let failed = section(Err("no server\n".into()));
-        let page = page(&facts, &[ratio], &[good, failed], "all is right\n");
+        let page = page(&facts, &[ratio], &[good, failed], Some("all is right\n"));
         assert!(page.ends_with(
             "## The demo\n\n`cargo run --release -- demo`\n\n```text\nall is right\n```\n"
         ));
